@@ -1,0 +1,44 @@
+# Everyday commands. Each sets up its own virtual environment (.venv) the first time and reuses it afterwards.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## make .venv with everything that development needs
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing Cursus and its development tools into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" 2>$(VENV)/install.log \
+		|| { cat $(VENV)/install.log; exit 1; }
+	@touch $(READY)
+
+demo: $(READY)  ## see what a curriculum buys: simulated students under four courses, in under a minute
+	@$(BIN)/cursus demo
+
+test: $(READY)  ## run all tests
+	@$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## lint, types, layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY)  ## format the code and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## run all benchmarks and print their tables
+	@$(BIN)/python benchmarks/gates.py
+	@$(BIN)/python benchmarks/teacher.py
+
+clean:  ## remove .venv and everything that tools left behind
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,210 @@
+"""Looking at a run folder, without touching the process that writes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cursus.ledger import RunFolder, read_events
+from cursus.replay import replay, what_if
+
+_SHOWN_DECISIONS = 12
+_QUIET_KINDS = {"mix"}
+_COLOURS = {
+    "current": "bold cyan",
+    "passed": "green",
+    "graduated": "bold green",
+    "forgotten": "bold red",
+    "locked": "dim",
+    "done": "green",
+    "ahead": "dim",
+    "promotion": "green",
+    "graduation": "bold green",
+    "demotion": "red",
+    "forgetting": "red",
+    "phase": "cyan",
+    "mix": "dim",
+}
+
+
+def show_data(run: Path) -> dict[str, Any]:
+    """Everything that `cursus show` shows."""
+    return {"run": str(run), **_status(run), "decisions": _decisions(run)}
+
+
+def show(console: Console, run: Path) -> None:
+    """Print how a run stands."""
+    console.print(_overview(show_data(run)))
+
+
+def follow(console: Console, run: Path) -> None:
+    """Print how a run stands, again and again."""
+    with Live(_overview(show_data(run)), console=console, refresh_per_second=2) as live:
+        while True:
+            time.sleep(1.0)
+            live.update(_overview(show_data(run)))
+
+
+def explain_data(run: Path, settings: Sequence[str]) -> dict[str, Any]:
+    """Everything that `cursus explain` says."""
+    data: dict[str, Any] = {"run": str(run), "explain": _status(run)["explain"]}
+    data["decisions"] = _decisions(run)
+    if settings:
+        data["what_if"] = {"settings": list(settings), "visits": [asdict(visit) for visit in what_if(run, settings)]}
+    return data
+
+
+def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
+    """Print why the course is where it is, or would be elsewhere."""
+    data = explain_data(run, settings)
+    if settings:
+        _print_what_if(console, data["what_if"])
+        return
+    for decision in data["decisions"]:
+        if decision["kind"] not in _QUIET_KINDS:
+            console.print(Text(f"ticket {decision['ticket']:>7,}  ", "dim") + _coloured(decision))
+    mixes = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
+    if mixes:
+        console.print(Text(f"({mixes} changes of mix are not listed; --json has them)", "dim"))
+    console.print()
+    console.print(Text(plain(data["explain"])))
+
+
+def replay_data(run: Path) -> dict[str, Any]:
+    """Everything that `cursus replay` says."""
+    result = replay(run)
+    return {
+        "run": str(run),
+        "same": result.same,
+        "episodes": result.episodes,
+        "draws": result.draws,
+        "different_draws": result.different_draws,
+        "decisions": len(result.recorded),
+        "recorded": [asdict(decision) for decision in result.recorded],
+        "replayed": [asdict(decision) for decision in result.replayed],
+    }
+
+
+def print_replay(console: Console, data: Mapping[str, Any]) -> None:
+    """Print the comparison."""
+    counted = f"{data['episodes']:,} episodes, {data['draws']:,} draws, {data['decisions']:,} decisions"
+    if data["same"]:
+        console.print(f"Replayed {counted}: all as recorded.")
+        return
+    console.print(f"Replayed {counted}: [bold red]not as recorded[/]. {data['different_draws']:,} draws differ.")
+    for place, (before, now) in enumerate(zip(data["recorded"], data["replayed"], strict=False)):
+        if before != now:
+            console.print(
+                Text(plain(f"first different decision, number {place}:\n  {before['text']}\n  {now['text']}"))
+            )
+            break
+
+
+def _status(run: Path) -> dict[str, Any]:
+    folder = RunFolder(run)
+    folder.read_config()
+    return folder.read_status()
+
+
+def _decisions(run: Path) -> list[dict[str, Any]]:
+    wanted = ("kind", "ticket", "text", "evidence", "time")
+    return [{key: event[key] for key in wanted} for event in read_events(run) if event["event"] == "decision"]
+
+
+def _overview(data: Mapping[str, Any]) -> RenderableType:
+    tickets = data["tickets"]
+    head = Text.assemble((plain(data["run"]), "bold"), f"  {plain(data['curriculum'])}, {_age(data['time'])}")
+    counts = (
+        f"{tickets['assigned']:,} tickets = {tickets['finished']:,} finished + {tickets['lost']:,} lost + "
+        f"{tickets['withdrawn']:,} withdrawn + {tickets['in_flight']:,} in flight"
+    )
+    parts: list[RenderableType] = [head, counts]
+    parts += [as_table(name, rows) for name, rows in data["tables"].items() if rows and not _repeats(name, data)]
+    loud = [each for each in data["decisions"] if each["kind"] not in _QUIET_KINDS]
+    if loud:
+        parts.append(Text(f"\nThe last {min(len(loud), _SHOWN_DECISIONS)} of {len(loud)} decisions", "italic"))
+        parts += [Text(f"  ticket {each['ticket']:>7,}  ") + _coloured(each) for each in loud[-_SHOWN_DECISIONS:]]
+    return Group(*parts)
+
+
+def _repeats(name: str, data: Mapping[str, Any]) -> bool:
+    """Labels say nothing new where every stage is one label."""
+    return name == "labels" and all(row["stage"] == row["label"] for row in data["tables"]["labels"])
+
+
+def as_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of plain values as a table; columns that are empty throughout are left out."""
+    table = Table(title=title.capitalize(), title_justify="left", title_style="italic", header_style="bold")
+    columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
+    merged = {"low", "high"} <= set(columns)
+    shown = [name for name in columns if not (merged and name in ("low", "high"))]
+    for name in shown:
+        is_number = all(isinstance(row.get(name), int | float | None) for row in rows)
+        long = name in ("label", "because")
+        table.add_column(
+            name.replace("_", " "), justify="right" if is_number else "left", overflow="fold", no_wrap=not long
+        )
+    for row in rows:
+        cells = [_cell(name, row, merged) for name in shown]
+        table.add_row(*cells)
+    return table
+
+
+def _cell(name: str, row: Mapping[str, Any], merged: bool) -> Text:
+    value = row.get(name)
+    if value is None:
+        return Text("–", "dim")
+    if name == "success" and merged:
+        return Text(f"{value:.2f} ({row['low']:.2f}–{row['high']:.2f})")
+    if name == "mix":
+        return Text(f"{value:.0%}")
+    if isinstance(value, float):
+        return Text(f"{value:.2f}")
+    if isinstance(value, int):
+        return Text(f"{value:,}")
+    return Text(plain(str(value)), _COLOURS.get(str(value), ""))
+
+
+def _print_what_if(console: Console, answer: Mapping[str, Any]) -> None:
+    console.print(Text(f"What if {plain(', '.join(answer['settings']))}?", "bold"))
+    for visit in answer["visits"]:
+        was, would = _verdict(visit["decided"], visit["after"]), _verdict(visit["would_decide"], visit["would_after"])
+        colour = "" if visit["decided"] == visit["would_decide"] else "yellow"
+        console.print(
+            Text.assemble(
+                (plain(visit["stage"]), "bold"),
+                f", {visit['episodes']:,} episodes: {was}; ",
+                (f"would be {would}", colour),
+            )
+        )
+        console.print(Text(f"    {plain(visit['reason'])}", "dim"))
+    console.print("\nEach visit is judged on the episodes that were drawn for it; what would have followed is unknown.")
+
+
+def _verdict(kind: str, after: int | None) -> str:
+    return kind if after is None else f"{kind} after {after:,}"
+
+
+def _coloured(decision: Mapping[str, Any]) -> Text:
+    return Text(plain(decision["text"]), _COLOURS.get(decision["kind"], ""))
+
+
+def _age(written: float) -> str:
+    seconds = max(time.time() - written, 0.0)
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return f"as of {seconds / length:.0f} {unit}s ago"
+    return f"as of {seconds:.0f} seconds ago"
+
+
+def plain(text: str) -> str:
+    """Text from a file without characters that could steer a terminal."""
+    return "".join(each if each == "\n" or each.isprintable() else f"\\x{ord(each):02x}" for each in text)

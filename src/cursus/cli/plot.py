@@ -1,0 +1,76 @@
+"""Curves as a picture, and as text in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.text import Text
+
+from cursus.errors import MissingExtra
+
+Curve = Sequence[tuple[float, float]]
+COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83")
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a braille cell, row by row
+
+
+def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_label: str = "episodes") -> Text:
+    """Curves with values from 0 to 1, drawn with braille dots."""
+    right = max(x for curve in curves.values() for x, _ in curve) or 1.0
+    cells: dict[tuple[int, int], tuple[int, str]] = {}
+    for curve, colour in zip(curves.values(), COLOURS, strict=False):
+        xs, ys = np.array(curve, dtype=float).T
+        columns = np.arange(2 * width)
+        at = columns / (2 * width - 1) * right
+        inside = at <= xs[-1]
+        rows = np.rint((1 - np.interp(at, xs, ys)) * (4 * height - 1)).astype(int)
+        before = rows[0]
+        for column, row in zip(columns[inside].tolist(), rows[inside].tolist(), strict=True):
+            for dot in range(min(row, before + 1), max(row, before - 1) + 1):
+                place = (dot // 4, column // 2)
+                cells[place] = (cells.get(place, (0, ""))[0] | _DOTS[dot % 4][column % 2], colour)
+            before = row
+    text = Text()
+    for row in range(height):
+        value = 1 - row / (height - 1)
+        text.append(f"{value:4.1f} │" if row % 3 == 0 or row == height - 1 else "     │", "dim")
+        for column in range(width):
+            bits, colour = cells.get((row, column), (0, ""))
+            text.append(chr(0x2800 + bits) if bits else " ", colour)
+        text.append("\n")
+    text.append(f"     └{'─' * width}\n", "dim")
+    end = f"{right:,.0f} {x_label}"
+    text.append(f"      0{end.rjust(width - 1)}\n", "dim")
+    for name, colour in zip(curves, COLOURS, strict=False):
+        text.append("  ━━ ", colour)
+        text.append(name)
+    return text
+
+
+def as_png(
+    path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float
+) -> None:
+    """Bundles of curves, one per course: every student thin, the middle one thick."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "plot") from None
+    figure = Figure(figsize=(9, 4.8), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
+    axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
+    for (name, curves), colour in zip(bundles.items(), COLOURS, strict=False):
+        for curve in curves:
+            axes.plot(*np.array(curve).T, color=colour, linewidth=0.7, alpha=0.35)
+        axes.plot(*np.array(middle(curves)).T, color=colour, linewidth=2.2, label=name)
+    axes.set(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, 1), xlim=(0, None))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(path)
+
+
+def middle(curves: Sequence[Curve]) -> Curve:
+    """The curve whose end is the median one."""
+    return sorted(curves, key=lambda curve: (curve[-1][0], -curve[-1][1]))[(len(curves) - 1) // 2]

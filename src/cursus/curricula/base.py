@@ -1,0 +1,121 @@
+"""The contract of a curriculum."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cursus.errors import SettingsError, StateError, TaskError
+from cursus.randomness import TicketStream
+from cursus.settings import describe
+from cursus.tasks import Discrete, TaskSpace
+from cursus.types import Decision, Draw, Episodes, FloatArray, Tree
+
+_MOST_WEIGHTS = 1 << 24
+
+
+class Curriculum(ABC):
+    """Arithmetic that picks tasks: numbers in, task ids out.
+
+    A curriculum reads no clock, no file and no global randomness, starts nothing, and knows no environment. Settings
+    are keyword arguments and stay as they are; everything else that it knows is its state. The contract, checked by
+    `cursus.testing.check_curriculum`:
+
+    - **The same state and stream give the same draws**, whether tickets are drawn one by one or hundreds at once.
+    - **`update` gets every episode once, in the order in which they began**, and how they are cut into batches makes
+      no difference. It returns the decisions that followed, each with its evidence.
+    - **`load(state())` on a fresh copy continues exactly**: the same draws, the same decisions.
+    - **The cost of a draw or an update does not grow with the number of tasks** (or only with its logarithm).
+    - Tags are for the curriculum's own use: what `sample` writes, `update` gets back. An episode that another
+      curriculum drew has the tag `FOREIGN_TAG`.
+    """
+
+    def __init__(self, tasks: TaskSpace | int) -> None:
+        if not isinstance(tasks, TaskSpace | int | np.integer) or isinstance(tasks, bool):
+            raise SettingsError(f"tasks={tasks!r} is not a task space, nor a number of tasks.")
+        self._tasks = tasks if isinstance(tasks, TaskSpace) else Discrete(int(tasks))
+        self._owner: object | None = None
+
+    def claim(self, owner: object) -> None:
+        """Belong to one teacher. A second one is refused: two authorities over one course would drift apart."""
+        if self._owner is not None:
+            raise SettingsError("this curriculum belongs to another teacher. Close that one, or make a new curriculum.")
+        self._owner = owner
+
+    def release(self, owner: object) -> None:
+        """Be free again."""
+        if self._owner is owner:
+            self._owner = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._owner is not None:
+            raise SettingsError(
+                "a curriculum that a teacher owns cannot be copied or sent to another process: the copy would decide "
+                "from stale results. Workers receive tasks from the teacher."
+            )
+        return self.__dict__.copy()
+
+    @property
+    def tasks(self) -> TaskSpace:
+        """The space that the task ids belong to."""
+        return self._tasks
+
+    @abstractmethod
+    def sample(self, rng: TicketStream) -> Draw:
+        """Draw one task for each of the `len(rng)` tickets."""
+
+    @abstractmethod
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Learn from episodes, and say what was decided."""
+
+    @abstractmethod
+    def weights(self) -> FloatArray:
+        """The share of each task in what would be drawn from here on; sums to 1."""
+
+    @abstractmethod
+    def state(self) -> Tree:
+        """Everything that `load` needs to continue from here."""
+
+    @abstractmethod
+    def load(self, state: Tree) -> None:
+        """Continue from a state; a `StateError` if it does not fit these settings."""
+
+    @abstractmethod
+    def explain(self) -> str:
+        """In words: what is practised now, why, and what is still missing for the next change."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments that make this curriculum again."""
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """Tables for people and programs: name → rows, each a dict of plain JSON values."""
+        return {}
+
+    def _blank_weights(self) -> FloatArray:
+        if self.tasks.size > _MOST_WEIGHTS:
+            raise TaskError(f"{self.tasks!r} has {self.tasks.size:,} tasks, too many to list their weights.")
+        return np.zeros(self.tasks.size)
+
+
+def one_task_space(curricula: Mapping[str, Curriculum]) -> TaskSpace:
+    """The space that all of these share, or a `SettingsError` that names the one that differs."""
+    (first, chosen), *others = curricula.items()
+    for name, other in others:
+        if other.tasks is not chosen.tasks and describe(other.tasks) != describe(chosen.tasks):
+            raise SettingsError(
+                f"{name} practises {other.tasks!r}, {first} practises {chosen.tasks!r}: "
+                "curricula that are joined must share one task space."
+            )
+    return chosen.tasks
+
+
+def take(state: Tree, *names: str) -> list[Any]:
+    """The named entries of a state, or a `StateError` that says what is missing."""
+    if not isinstance(state, Mapping) or set(state) != set(names):
+        found = sorted(state) if isinstance(state, Mapping) else type(state).__name__
+        raise StateError(f"this state holds {found}, expected {sorted(names)}: it belongs to other settings.")
+    return [state[name] for name in names]

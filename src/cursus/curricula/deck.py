@@ -1,0 +1,62 @@
+"""Drawing from a stage so that all its groups come up equally often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cursus.curricula.base import take
+from cursus.errors import StateError
+from cursus.tasks import TaskSpace
+from cursus.types import FloatArray, IntArray, Tree
+
+
+class Deck:
+    """The tasks of a stage, grouped by label, and a pack of cards with one card per label.
+
+    Every draw takes a card at random from those left and then any task of that label; the pack is whole again when
+    it is used up. So the counts of two labels never differ by more than one, over all environments together, and the
+    order is random. (The least-drawn label with ties broken at random is the same rule, said differently.)
+    """
+
+    def __init__(self, space: TaskSpace, tasks: Sequence[int] | IntArray) -> None:
+        ids = space.check(np.asarray(tasks, dtype=np.int64) if isinstance(tasks, range) else tasks)
+        self.labels, which = space.labels(ids)
+        self._tasks = ids[np.argsort(which, kind="stable")]
+        self._sizes = np.bincount(which, minlength=len(self.labels))
+        self._starts = np.concatenate([[0], np.cumsum(self._sizes)])
+        self._cards = np.arange(len(self.labels), dtype=np.int64)
+        self._used = 0
+        self.drawn = np.zeros(len(self.labels), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def draw(self, card: float, level: float) -> tuple[int, int]:
+        """A task and the number of its label, from two uniform numbers."""
+        left = len(self._cards) - self._used
+        pick = self._used + min(int(card * left), left - 1)
+        label = int(self._cards[pick])
+        self._cards[pick] = self._cards[self._used]
+        self._cards[self._used] = label
+        self._used = (self._used + 1) % len(self._cards)
+        self.drawn[label] += 1
+        size = int(self._sizes[label])
+        return int(self._tasks[self._starts[label] + min(int(level * size), size - 1)]), label
+
+    def add_weights(self, weights: FloatArray, share: float) -> None:
+        """Add this stage's share to the weights of all tasks."""
+        each = share / (len(self.labels) * self._sizes)
+        np.add.at(weights, self._tasks, np.repeat(each, self._sizes))
+
+    def state(self) -> Tree:
+        """The pack and the counts."""
+        return {"cards": self._cards.copy(), "used": self._used, "drawn": self.drawn.copy()}
+
+    def load(self, state: Tree) -> None:
+        """Continue with a pack."""
+        cards, used, drawn = take(state, "cards", "used", "drawn")
+        if not np.array_equal(np.sort(cards), np.arange(len(self.labels))) or len(drawn) != len(self.labels):
+            raise StateError(f"this state deals {len(cards)} labels, the stage has {len(self.labels)}.")
+        self._cards, self._used, self.drawn = np.array(cards), int(used), np.array(drawn)

@@ -1,0 +1,83 @@
+"""Two curricula at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.randomness import TicketStream
+from cursus.settings import check_share
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Tree
+
+
+class Mixture(Curriculum):
+    """A share of all tickets from `first`, the rest from `second`.
+
+    Both learn from every episode. An episode that the other one drew comes with `FOREIGN_TAG`, so that a curriculum
+    can use what it says about the task without taking it for a draw of its own.
+
+    >>> from cursus import Uniform
+    >>> mix = Mixture(Uniform(10), Uniform(10, ids=[9]), share=0.2)
+    >>> float(mix.weights()[9].round(2))
+    0.82
+    """
+
+    def __init__(self, first: Curriculum, second: Curriculum, *, share: float) -> None:
+        check_share("share", share)
+        super().__init__(one_task_space({"first": first, "second": second}))
+        self._parts = (first, second)
+        self._share = share
+
+    def sample(self, rng: TicketStream) -> Draw:
+        """Choose the part for each ticket, and let it draw."""
+        from_second = rng.uniform() >= self._share
+        draws = [part.sample(stream) for part, stream in zip(self._parts, rng.split(from_second), strict=True)]
+        tasks = np.empty(len(rng), dtype=np.int64)
+        tags = np.empty(len(rng), dtype=np.int64)
+        for which, draw in enumerate(draws):
+            tasks[from_second == which] = draw.tasks
+            tags[from_second == which] = draw.tags * 2 + which
+        return Draw(tasks, tags)
+
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Show both parts every episode, under the tags that each of them gave."""
+        decisions: list[Decision] = []
+        foreign = episodes.tag == FOREIGN_TAG
+        for which, part in enumerate(self._parts):
+            own = ~foreign & (episodes.tag % 2 == which)
+            decisions += part.update(episodes.with_tags(np.where(own, episodes.tag // 2, FOREIGN_TAG)))
+        return sorted(decisions, key=lambda decision: decision.ticket)
+
+    def weights(self) -> FloatArray:
+        """The weights of both, in their shares."""
+        first, second = self._parts
+        return self._share * first.weights() + (1 - self._share) * second.weights()
+
+    def state(self) -> Tree:
+        """The states of both."""
+        return {"first": self._parts[0].state(), "second": self._parts[1].state()}
+
+    def load(self, state: Tree) -> None:
+        """Continue both."""
+        for part, saved in zip(self._parts, take(state, "first", "second"), strict=True):
+            part.load(saved)
+
+    def explain(self) -> str:
+        """Both, one after the other."""
+        first, second = self._parts
+        return f"{self._share:.0%}: {first.explain()}\n{1 - self._share:.0%}: {second.explain()}"
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables of both."""
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for part in self._parts:
+            for name, rows in part.status().items():
+                tables.setdefault(name, []).extend(rows)
+        return tables
+
+    def settings(self) -> Mapping[str, Any]:
+        """`first`, `second`, `share`."""
+        return {"first": self._parts[0], "second": self._parts[1], "share": self._share}

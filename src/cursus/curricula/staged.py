@@ -1,0 +1,361 @@
+"""Stages in order, each behind a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import Curriculum, take
+from cursus.curricula.deck import Deck
+from cursus.curricula.forgetting import ForgettingWatch, Memory
+from cursus.curricula.gates import Gate, Verdict, Wilson
+from cursus.curricula.mixing import AdaptiveMixing, Mixing
+from cursus.curricula.stages import Stage, find_tasks, list_stages
+from cursus.errors import SettingsError, StateError
+from cursus.intervals import wilson, z_of
+from cursus.randomness import TicketStream
+from cursus.tasks import Named, TaskSpace
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
+
+# A tag holds where a draw came from: label (22 bits), stage (14 bits), visit (the rest).
+_STAGE_SHIFT, _VISIT_SHIFT = 22, 36
+_MOST_LABELS, _MOST_STAGES = 1 << _STAGE_SHIFT, 1 << (_VISIT_SHIFT - _STAGE_SHIFT)
+
+_GATE, _MIXING, _FORGETTING = Wilson(), AdaptiveMixing(), ForgettingWatch()
+
+
+class Staged(Curriculum):
+    """Ordered stages; a gate says when to go on, or back.
+
+    `stages` is a list of names or of `Stage`, a mapping from names to task ids, or left out for the natural stages of
+    `tasks` (the folders of `Levels`, the labels of any other space). Without `tasks`, the names are the tasks.
+
+    **Settings for all and for one.** `gate` and `mixing` hold for every stage; a `Stage` with its own `gate` or
+    `mixing` overrides them for itself and inherits the rest:
+
+        Staged([Stage("easy"), Stage("hard", gate=Wilson(threshold=0.5))], gate=Wilson(threshold=0.8))
+
+    **Going on and back.** A promotion is one stage up, a demotion one stage down, and passing the gate of the last
+    stage is a `graduation` (practice goes on). Only episodes drawn for the present visit of the present stage reach
+    its gate: one that began before a change of stage is credited to the stage that it began in.
+
+    **Mixing.** A draw comes from an earlier stage with the chance that `mixing` gives at that moment. What is seen of
+    earlier stages goes to the `forgetting` watch (None: off).
+
+    **Balance.** Within a stage every label (the generators of `Levels`) is drawn equally often, over all environments
+    together.
+
+    >>> course = Staged(["walk", "run"], gate=Wilson(threshold=0.7))
+    >>> print(course.explain())
+    Stage 1 of 2, 'walk'.
+    Gate: no episode yet; promotion needs a lower 98% bound of 0.70 and 30 episodes.
+    """
+
+    def __init__(
+        self,
+        stages: Mapping[str, Sequence[int]] | Sequence[str | Stage] | None = None,
+        *,
+        tasks: TaskSpace | int | None = None,
+        gate: Gate = _GATE,
+        mixing: Mixing = _MIXING,
+        forgetting: ForgettingWatch | None = _FORGETTING,
+        start: str | None = None,
+    ) -> None:
+        listed = list_stages(stages)
+        super().__init__(Named([stage.name for stage in listed or ()]) if tasks is None else tasks)
+        self._settings = {
+            "stages": listed, "tasks": tasks, "gate": gate, "mixing": mixing, "forgetting": forgetting, "start": start
+        }  # fmt: skip
+        chosen = find_tasks(listed, self.tasks)
+        self._names = list(chosen)
+        own = {stage.name: stage for stage in listed or ()}
+        self._gates = [own[name].gate or gate if name in own else gate for name in chosen]
+        self._mixings = [own[name].mixing or mixing if name in own else mixing for name in chosen]
+        self._decks = [Deck(self.tasks, ids) for ids in chosen.values()]
+        if len(chosen) > _MOST_STAGES or max(len(deck.labels) for deck in self._decks) > _MOST_LABELS:
+            raise SettingsError(f"at most {_MOST_STAGES:,} stages, and {_MOST_LABELS:,} labels in each, are possible.")
+        self._watch = forgetting
+        watch = forgetting or _FORGETTING
+        self._memories = [Memory(watch, gate.threshold) for gate in self._gates]
+        self._results = [np.zeros((2, len(deck.labels)), dtype=np.int64) for deck in self._decks]
+        self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
+        self._visited = np.zeros(len(self._names), dtype=bool)
+        self._visit = 0
+        self._graduated = False
+        self._now = 0 if start is None else self.place(start)
+        self._enter(self._now, demoted=False)
+
+    # ---- drawing
+
+    def sample(self, rng: TicketStream) -> Draw:
+        """Choose the stage of each ticket, then a label of it, then a task."""
+        earlier, which, card, level = (rng.uniform() for _ in range(4))
+        chance = self.mix()
+        stages = np.full(len(rng), self._now)
+        mixed = earlier < chance
+        if self._mixings[self._now].spread == "previous":
+            stages[mixed] = self._now - 1
+        else:
+            stages[mixed] = np.minimum(which[mixed] * self._now, self._now - 1).astype(np.int64)
+        tasks = np.empty(len(rng), dtype=np.int64)
+        tags = (np.int64(self._visit) << _VISIT_SHIFT) | (stages.astype(np.int64) << _STAGE_SHIFT)
+        for row, (stage, u_card, u_level) in enumerate(
+            zip(stages.tolist(), card.tolist(), level.tolist(), strict=True)
+        ):
+            tasks[row], label = self._decks[stage].draw(u_card, u_level)
+            tags[row] |= label
+        return Draw(tasks, tags)
+
+    def mix(self) -> float:
+        """The chance that the next draw is from an earlier stage, from the state of this moment."""
+        if self._now == 0:
+            return 0.0
+        return self._mixings[self._now].chance(self._evidence.rate(), self._evidence.count)
+
+    def weights(self) -> FloatArray:
+        """The present stage and the earlier ones in their shares."""
+        weights = self._blank_weights()
+        chance = self.mix()
+        self._decks[self._now].add_weights(weights, 1 - chance)
+        if chance > 0:
+            sources = range(self._now) if self._mixings[self._now].spread == "all" else [self._now - 1]
+            for stage in sources:
+                self._decks[stage].add_weights(weights, chance / len(sources))
+        return weights
+
+    # ---- learning
+
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Credit every episode to the stage it was drawn for, and decide after each."""
+        decisions: list[Decision] = []
+        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
+        for tag, success, ticket in rows:
+            if tag == FOREIGN_TAG:
+                continue
+            stage = (tag >> _STAGE_SHIFT) & (_MOST_STAGES - 1)
+            self._results[stage][0 if success else 1, tag & (_MOST_LABELS - 1)] += 1
+            if stage == self._now and tag >> _VISIT_SHIFT == self._visit:
+                decisions += self._judge(success, ticket)
+            elif stage < self._now and self._watch is not None and self._memories[stage].add(success):
+                decisions += self._forgotten(stage, ticket)
+        return decisions
+
+    def _judge(self, success: bool, ticket: int) -> list[Decision]:
+        mix_before = self.mix()
+        verdict = self._evidence.add(success)
+        if verdict is Verdict.PROMOTE and self._now < len(self._names) - 1:
+            return [self._promote(ticket)]
+        if verdict is Verdict.PROMOTE and not self._graduated:
+            return [self._graduate(ticket)]
+        if verdict is Verdict.DEMOTE and self._now > 0:
+            return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.figures())]
+        mix = self.mix()
+        return [] if mix == mix_before else [self._mix_changed(mix_before, mix, ticket)]
+
+    def _promote(self, ticket: int) -> Decision:
+        left, figures = self._names[self._now], self._evidence.figures()
+        reason = self._evidence.because(Verdict.PROMOTE)
+        self._at_promotion[self._now] = self._evidence.recent.successes, self._evidence.recent.count
+        self._memories[self._now].clear()
+        self._enter(self._now + 1, demoted=False)
+        entered = self._names[self._now]
+        return Decision(
+            "promotion",
+            ticket,
+            f"promoted from '{left}' to '{entered}': {reason}",
+            {"from": left, "to": entered, **figures},
+        )
+
+    def _demote(self, target: int, ticket: int, reason: str, figures: dict[str, Any]) -> Decision:
+        left, entered = self._names[self._now], self._names[target]
+        self._enter(target, demoted=True)
+        return Decision(
+            "demotion",
+            ticket,
+            f"demoted from '{left}' to '{entered}': {reason}",
+            {"from": left, "to": entered, **figures},
+        )
+
+    def _graduate(self, ticket: int) -> Decision:
+        self._graduated = True
+        name = self._names[self._now]
+        text = f"graduated from the last stage '{name}': {self._evidence.because(Verdict.PROMOTE)}"
+        return Decision("graduation", ticket, text, {"from": name, **self._evidence.figures()})
+
+    def _mix_changed(self, before: float, now: float, ticket: int) -> Decision:
+        name, rate = self._names[self._now], self._evidence.rate()
+        text = f"mix in '{name}' changed from {before:.0%} to {now:.0%} of earlier stages: success {rate:.2f}"
+        return Decision("mix", ticket, text, {"stage": name, "before": before, "now": now, "success": rate})
+
+    def _forgotten(self, stage: int, ticket: int) -> list[Decision]:
+        name, figures = self._names[stage], self._memories[stage].figures()
+        reason = (
+            f"success {figures['success']:.2f} over the last {figures['window']} episodes, upper bound "
+            f"{figures['upper_bound']:.2f}, was mastered at {figures['threshold']:.2f}"
+        )
+        told = [
+            Decision(
+                "forgetting",
+                ticket,
+                f"mastered stage '{name}' is being forgotten: {reason}",
+                {"stage": name, **figures},
+            )
+        ]
+        if self._watch is not None and self._watch.demote:
+            told.append(self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", figures))
+        return told
+
+    def _enter(self, stage: int, *, demoted: bool) -> None:
+        """Begin a visit: an empty window and a count of zero, whatever was there before."""
+        if stage != self._now:
+            self._visit += 1
+        returning = bool(self._visited[stage])
+        self._visited[stage] = True
+        self._now, self._demoted, self._returning = stage, demoted, returning
+        self._graduated = False
+        self._evidence = self._gates[stage].open(returning=returning, demoted=demoted)
+
+    # ---- saving
+
+    def state(self) -> Tree:
+        """Everything but the settings."""
+        return {
+            "stage": self._names[self._now],
+            "visit": self._visit,
+            "visited": self._visited.copy(),
+            "demoted": self._demoted,
+            "returning": self._returning,
+            "graduated": self._graduated,
+            "evidence": self._evidence.state(),
+            "at_promotion": self._at_promotion.copy(),
+            "memories": {name: memory.state() for name, memory in zip(self._names, self._memories, strict=True)},
+            "results": {name: results.copy() for name, results in zip(self._names, self._results, strict=True)},
+            "decks": {name: deck.state() for name, deck in zip(self._names, self._decks, strict=True)},
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+        stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
+            {key: value for key, value in state.items() if key not in ("memories", "results", "decks")},
+            "stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion",
+        )  # fmt: skip
+        for part in ("memories", "results", "decks"):
+            if sorted(state[part]) != sorted(self._names):
+                raise StateError(f"this state has the stages {sorted(state[part])}, this course {self._names}.")
+        self._now, self._visit, self._visited = self.place(stage), int(visit), np.array(visited, dtype=bool)
+        self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
+        self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted)
+        self._evidence.load(evidence)
+        self._at_promotion = np.array(at_promotion, dtype=np.int64)
+        for place, name in enumerate(self._names):
+            self._memories[place].load(state["memories"][name])
+            self._decks[place].load(state["decks"][name])
+            self._results[place] = np.array(state["results"][name], dtype=np.int64)
+
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments that make this course again."""
+        return self._settings
+
+    # ---- telling
+
+    @property
+    def stage(self) -> str:
+        """The name of the present stage."""
+        return self._names[self._now]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all stages, easiest first."""
+        return list(self._names)
+
+    def place(self, name: str) -> int:
+        """The number of a stage."""
+        if name not in self._names:
+            raise SettingsError(f"no stage is named {name!r}. There are: {', '.join(self._names)}.")
+        return self._names.index(name)
+
+    def gate(self, place: int) -> Gate:
+        """The gate of a stage."""
+        return self._gates[place]
+
+    @property
+    def graduated(self) -> bool:
+        """Whether the last stage's gate was passed in this visit."""
+        return self._graduated
+
+    def explain(self) -> str:
+        """Where the course stands, what the gate still asks for, and what is mixed in."""
+        lines = [
+            f"Stage {self._now + 1} of {len(self._names)}, '{self.stage}'{', graduated' if self._graduated else ''}."
+        ]
+        lines.append(f"Gate: {self._evidence.reason()}.")
+        demote = self._gates[self._now].demote
+        if self._now > 0:
+            mixing = self._mixings[self._now]
+            where = "any earlier stage" if mixing.spread == "all" else f"'{self._names[self._now - 1]}'"
+            lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
+            if demote is not None:
+                lines.append(f"Demotion: below {demote:.2f} after {self._gates[self._now].demote_after} episodes.")
+        lines += [
+            f"Forgotten: '{name}' at success {memory.recent.rate():.2f}, mastered at {gate.threshold:.2f}."
+            for name, memory, gate in zip(self._names, self._memories, self._gates, strict=True)
+            if memory.told
+        ]
+        return "\n".join(lines)
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """A row per stage, and a row per stage and label."""
+        return {
+            "stages": [self._stage_row(place) for place in range(len(self._names))],
+            "labels": [row for place in range(len(self._names)) for row in self._label_rows(place)],
+        }
+
+    def _stage_row(self, place: int) -> dict[str, Any]:
+        current = place == self._now
+        standing = "current" if current else "passed" if place < self._now else "locked"
+        if current and self._graduated:
+            standing = "graduated"
+        elif place < self._now and self._memories[place].told:
+            standing = "forgotten"
+        successes, count = self._seen(place)
+        low, high = wilson(successes, count, z_of(0.95))
+        gate = self._gates[place]
+        return {
+            "stage": self._names[place],
+            "status": standing,
+            "success": successes / count if count else None,
+            "low": low if count else None,
+            "high": high if count else None,
+            "episodes": int(self._results[place].sum()),
+            "gate": f"{type(gate).__name__} {gate.threshold:g}",
+            "mix": self.mix() if current else None,
+            "remaining": self._evidence.remaining() if current else None,
+        }
+
+    def _seen(self, place: int) -> tuple[int, int]:
+        """The newest successes and episodes of a stage: its window, else its memory, else what promoted it."""
+        recent = self._evidence.recent if place == self._now else self._memories[place].recent
+        if place == self._now or recent.count:
+            return recent.successes, recent.count
+        successes, count = self._at_promotion[place].tolist()
+        return successes, count
+
+    def _label_rows(self, place: int) -> list[dict[str, Any]]:
+        deck, (wins, losses) = self._decks[place], self._results[place].tolist()
+        seen = [label for label in range(len(deck.labels)) if deck.drawn[label] or wins[label] or losses[label]]
+        return [
+            {
+                "stage": self._names[place],
+                "label": deck.labels[label],
+                "drawn": int(deck.drawn[label]),
+                "episodes": wins[label] + losses[label],
+                "success": wins[label] / (wins[label] + losses[label]) if wins[label] + losses[label] else None,
+            }
+            for label in seen
+        ]
+
+    def visit_of(self, tags: IntArray) -> tuple[IntArray, IntArray]:
+        """For each tag, the visit during which it was drawn and the number of the stage it was drawn from."""
+        return tags >> _VISIT_SHIFT, (tags >> _STAGE_SHIFT) & (_MOST_STAGES - 1)

@@ -1,0 +1,64 @@
+"""Every error of Cursus, in one tree.
+
+::
+
+    CursusError
+    ├── SettingsError      a setting that cannot work (also a ValueError)
+    │   └── ConfigError    … found in a TOML or JSON file
+    ├── TaskError          a task that is not in its space, or cannot be loaded
+    ├── TicketError        a ticket that is unknown, or was settled before
+    ├── ResultError        a result that cannot be true: a NaN return, a success that is neither true nor false
+    ├── StateError         a saved state that does not fit the curriculum it is loaded into
+    ├── LedgerError        the record of a run cannot be written or read
+    ├── CheckpointError    a checkpoint that is damaged, of another version, or not one of ours
+    └── MissingExtra       an optional library is not installed (also an ImportError)
+
+    CheckpointWarning      the newest checkpoint is damaged, an older one was used
+"""
+
+
+class CursusError(Exception):
+    """The root of all errors that Cursus raises on purpose."""
+
+
+class SettingsError(CursusError, ValueError):
+    """A setting is unknown, missing or out of range."""
+
+
+class ConfigError(SettingsError):
+    """A configuration file or a command-line override is wrong."""
+
+
+class TaskError(CursusError, ValueError):
+    """A task is not in its space, or its level cannot be loaded."""
+
+
+class TicketError(CursusError, ValueError):
+    """A ticket is unknown, or was settled before."""
+
+
+class ResultError(CursusError, ValueError):
+    """The result of an episode is missing or cannot be true."""
+
+
+class StateError(CursusError, ValueError):
+    """A saved state does not fit the object that should load it."""
+
+
+class LedgerError(CursusError):
+    """The record of a run cannot be written or read."""
+
+
+class CheckpointError(CursusError):
+    """A checkpoint is damaged, of another version, or no checkpoint at all."""
+
+
+class CheckpointWarning(UserWarning):
+    """The newest checkpoint is damaged; an older one was used instead."""
+
+
+class MissingExtra(CursusError, ImportError):
+    """An optional library is needed for this and not installed."""
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f'{library} is not installed. Install it with: pip install "cursus[{extra}]"')

@@ -1,0 +1,238 @@
+"""The record of a run: an append-only file of events, and the folder that it lives in.
+
+A run folder holds::
+
+    config.json     the settings, written once
+    events.jsonl    one JSON object per line: assignments, results, decisions
+    status.json     how things stand, replaced about once a second: for looking at a run from outside
+    checkpoints/    the newest checkpoint and the one before it
+
+Every event has a number `n`. An event of the kind `resume` says that those from number `cut` on were superseded: they stay
+in the file and count nowhere.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cursus import checkpoint
+from cursus.errors import LedgerError
+
+SCHEMA = 1
+_FLUSH_BYTES = 1 << 16
+_FLUSH_SECONDS = 1.0
+
+
+class RunFolder:
+    """Where the parts of a run lie."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.events = self.path / "events.jsonl"
+        self.status = self.path / "status.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.lock = self.path / ".lock"
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings of the run."""
+        return _read_object(self.config, f"{self.path} is not a run: it has no readable config.json")
+
+    def read_status(self) -> dict[str, Any]:
+        """How things stood when the status was last written."""
+        return _read_object(self.status, f"{self.path} has no readable status.json")
+
+
+class Ledger:
+    """The writer of a run's events. One process at a time may hold it.
+
+    Events are gathered and written together: when 64 KiB have come together, when a second has passed, and after a
+    decision. What was written survives the death of the process; the end of a line that was cut off is removed when
+    the run is opened again.
+
+    Writing happens at the door: `flush_if_due` is called *before* a change is made, so that a full disk is an error
+    that changed nothing. The call can be made again when there is room.
+    """
+
+    def __init__(self, folder: RunFolder, *, next_number: int) -> None:
+        self.folder = folder
+        self._lock = _take_lock(folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(folder.events, flags, 0o600)
+        self._next = next_number
+        self._lines: list[bytes] = []
+        self._waiting_bytes = 0
+        self._urgent = False
+        self._flushed_at = time.monotonic()
+
+    @classmethod
+    def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
+        """Begin a new run in a folder that holds none."""
+        folder = RunFolder(path)
+        if folder.config.exists() or folder.events.exists():
+            raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LedgerError(f"the run folder {folder.path} cannot be made: {error.strerror}.") from error
+        ledger = cls(folder, next_number=0)
+        text = json.dumps(dict(config), indent=2, ensure_ascii=False) + "\n"
+        checkpoint.write_atomically(folder.config, text.encode())
+        return ledger
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> tuple[Ledger, int]:
+        """Open a run to go on with it; also gives the number of bytes of a torn last line that were removed."""
+        folder = RunFolder(path)
+        folder.read_config()
+        if not folder.events.exists():
+            raise LedgerError(f"{folder.path} has no events.jsonl: there is nothing to resume.")
+        ledger = cls(folder, next_number=0)
+        removed = _repair(folder.events)
+        ledger._next = _last_number(folder.events) + 1
+        for place in (folder.path, folder.checkpoints):
+            checkpoint.sweep(place)
+        return ledger, removed
+
+    @property
+    def position(self) -> int:
+        """The number of the next event."""
+        return self._next
+
+    def write(self, event: str, /, *, urgent: bool = False, **fields: Any) -> None:
+        """Add an event; it reaches the file with the next flush, an urgent one as soon as possible."""
+        line = json.dumps({"n": self._next, "event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        self._lines.append(line)
+        self._waiting_bytes += len(line)
+        self._urgent |= urgent
+        self._next += 1
+
+    def flush_if_due(self) -> bool:
+        """Write what has been gathered if it is much, old or urgent; True if it was written."""
+        due = self._urgent or self._waiting_bytes >= _FLUSH_BYTES
+        if not due and time.monotonic() - self._flushed_at < _FLUSH_SECONDS:
+            return False
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write everything that has been gathered."""
+        data = b"".join(self._lines)
+        try:
+            while data:
+                written = os.write(self._file, data)
+                data = data[written:]
+        except OSError as error:
+            raise LedgerError(
+                f"{self.folder.events} cannot be written: {error.strerror}. Nothing is lost: {len(data):,} bytes wait "
+                "in memory. Make room and go on, or flush again."
+            ) from error
+        finally:
+            self._lines = [data] if data else []
+            self._waiting_bytes = len(data)
+        self._urgent = False
+        self._flushed_at = time.monotonic()
+
+    def sync(self) -> None:
+        """Flush, and see it through to the disk."""
+        self.flush()
+        os.fsync(self._file)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Replace the status."""
+        text = json.dumps(dict(status), ensure_ascii=False)
+        checkpoint.write_atomically(self.folder.status, text.encode(), durable=False)
+
+    def close(self) -> None:
+        """Flush and let go of the run. Harmless when closed before."""
+        if self._file < 0:
+            return
+        try:
+            self.flush()
+        finally:
+            os.close(self._file)
+            os.close(self._lock)
+            self._file = self._lock = -1
+
+
+def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[str, Any]]:
+    """The events of a run, oldest first, also while it is being written.
+
+    Those that a resume superseded are left out; with `superseded=True` they come too, marked `"superseded": true`.
+    """
+    folder = RunFolder(path)
+    if not folder.events.exists():
+        raise LedgerError(f"{folder.path} is not a run: it has no events.jsonl.")
+    cuts = [event for event in _parsed(folder.events, containing=b'"event":"resume"') if event["event"] == "resume"]
+    for event in _parsed(folder.events):
+        dropped = any(cut["cut"] <= event["n"] < cut["n"] for cut in cuts)
+        if dropped and superseded:
+            yield {**event, "superseded": True}
+        elif not dropped:
+            yield event
+
+
+def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # still being written, or torn: repaired when the run is opened again
+            if containing not in line:
+                continue
+            try:
+                event = json.loads(line)
+                event["n"], event["event"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise LedgerError(f"line {number} of {path} is damaged: {line[:60]!r}") from error
+            yield event
+
+
+def _repair(path: Path) -> int:
+    """Cut off a last line that was not written to its end; how many bytes that were."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        keep, block = size, 1 << 16
+        tail = b""
+        while keep > 0 and b"\n" not in tail:
+            keep = max(0, size - len(tail) - block)
+            file.seek(keep)
+            tail = file.read(size - keep)
+        whole = keep + tail.rfind(b"\n") + 1 if b"\n" in tail else 0
+        if whole < size:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+        return size - whole
+
+
+def _last_number(path: Path) -> int:
+    last = -1
+    for event in _parsed(path):
+        last = event["n"]
+    return last
+
+
+def _take_lock(folder: RunFolder) -> int:
+    """A lock that the kernel lets go of when its holder dies, and that forked workers do not inherit."""
+    handle = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LedgerError(f"another process is writing to the run {folder.path}. Wait for it, or end it.") from None
+    return handle
+
+
+def _read_object(path: Path, complaint: str) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{complaint} ({error}).") from error
+    if not isinstance(found, dict):
+        raise LedgerError(f"{complaint}: it holds {type(found).__name__}, not an object.")
+    return found

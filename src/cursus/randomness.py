@@ -1,0 +1,93 @@
+"""Counter-based randomness: what a ticket draws depends on the seed and its number, and on nothing else."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+from numpy.random import Generator, Philox
+from numpy.typing import NDArray
+
+from cursus.errors import SettingsError
+from cursus.types import BoolArray, FloatArray, IntArray
+
+_UNIT = 2.0**-53
+_WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its counter
+
+
+def check_seed(seed: int) -> int:
+    """`seed` itself, if it is a whole number that fits 64 bits."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) < 2**64:
+        raise SettingsError(f"seed={seed!r} is not a whole number from 0 to 2**64 - 1.")
+    return int(seed)
+
+
+class TicketStream:
+    """Random columns for `count` consecutive tickets.
+
+    Each call of `uniform` gives the next column, one number per ticket. Row `i` is a function of
+    `(seed, purpose, first_ticket + i, number of the column)`: drawing 256 tickets at once or one after the other
+    gives the same numbers, and no state has to be saved to continue.
+
+    >>> together = TicketStream(seed=7, first_ticket=0, count=3).uniform()
+    >>> alone = TicketStream(seed=7, first_ticket=2, count=1).uniform()
+    >>> bool(together[2] == alone[0])
+    True
+    """
+
+    def __init__(self, seed: int, first_ticket: int, count: int, purpose: int = 0) -> None:
+        self._key = np.array([seed, purpose], dtype=np.uint64)
+        self._first = first_ticket
+        self._count = count
+        self._rows: IntArray | None = None
+        self._column = 0
+        self._words: NDArray[np.uint64] = np.empty((0, 0), dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return self._count if self._rows is None else len(self._rows)
+
+    def split(self, chosen: BoolArray) -> tuple[TicketStream, TicketStream]:
+        """Two streams that go on from here: one for the tickets not `chosen`, one for those that are."""
+        rows = np.arange(self._count, dtype=np.int64) if self._rows is None else self._rows
+        parts = (copy(self), copy(self))
+        for part, mask in zip(parts, (~chosen, chosen), strict=True):
+            part._rows = rows[mask]
+        return parts
+
+    def uniform(self) -> FloatArray:
+        """The next column: one number in [0, 1) per ticket."""
+        return (self._next_words() >> np.uint64(11)).astype(np.float64) * _UNIT
+
+    def integers(self, below: int) -> IntArray:
+        """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
+        return _high_product(self._next_words(), below).astype(np.int64)
+
+    def _next_words(self) -> NDArray[np.uint64]:
+        place = self._column % _WORDS_PER_BLOCK
+        if place == 0:
+            counter = np.array([self._first, self._column // _WORDS_PER_BLOCK, 0, 0], dtype=np.uint64)
+            words = Philox(key=self._key, counter=counter).random_raw(_WORDS_PER_BLOCK * self._count)
+            self._words = words.reshape(self._count, _WORDS_PER_BLOCK)
+        self._column += 1
+        column: NDArray[np.uint64] = self._words[:, place]
+        if self._rows is not None:
+            column = column[self._rows]
+        return column
+
+
+def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
+    """The upper 64 bits of `words * factor`: a uniform word scaled to `[0, factor)` without losing its low bits."""
+    half, low_half = np.uint64(32), np.uint64(0xFFFFFFFF)
+    factor_low, factor_high = np.uint64(factor & 0xFFFFFFFF), np.uint64(factor >> 32)
+    low, high = words & low_half, words >> half
+    middle = high * factor_low + (low * factor_low >> half)
+    carry = (low * factor_high + (middle & low_half)) >> half
+    product: NDArray[np.uint64] = high * factor_high + (middle >> half) + carry
+    return product
+
+
+def generator(seed: int, *keys: int) -> Generator:
+    """A NumPy generator of its own for `(seed, *keys)`; at most three keys, each of 64 bits."""
+    counter = np.zeros(4, dtype=np.uint64)
+    counter[1 : 1 + len(keys)] = keys
+    return Generator(Philox(key=np.array([seed, 2**64 - 1], dtype=np.uint64), counter=counter))

@@ -1,0 +1,176 @@
+"""Going through a recorded run again: the same decisions with the same settings, other ones with others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cursus.config import build, override
+from cursus.curricula import Curriculum, Staged, Verdict
+from cursus.errors import ConfigError, LedgerError
+from cursus.ledger import RunFolder, read_events
+from cursus.randomness import TicketStream
+from cursus.tickets import TicketBook
+from cursus.types import Decision, Episodes
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What was recorded beside what the curriculum did when it was shown the same results."""
+
+    episodes: int
+    recorded: list[Decision]
+    replayed: list[Decision]
+    draws: int
+    different_draws: int
+
+    @property
+    def same(self) -> bool:
+        """Whether every draw and every decision came out as recorded."""
+        return self.recorded == self.replayed and self.different_draws == 0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One visit of a stage: what the run decided, and what another gate would have on the same episodes."""
+
+    stage: str
+    episodes: int
+    decided: str
+    after: int | None
+    would_decide: str
+    would_after: int | None
+    reason: str
+
+
+def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
+    """Feed the ledger of a run to a curriculum: by default one with the settings of the run."""
+    config = RunFolder(run).read_config()
+    course = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+    recorded: list[Decision] = []
+    replayed: list[Decision] = []
+    episodes = draws = different = 0
+    for event, released in _walk(run, config):
+        if event["event"] == "assign":
+            drawn = course.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
+            draws += len(event["task"])
+            different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
+        elif event["event"] == "decision":
+            recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
+        if released is not None:
+            replayed += course.update(released)
+            episodes += len(released)
+    return Replay(episodes, recorded, replayed, draws, different)
+
+
+def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
+    """What other gates would have decided in each visit of a staged run.
+
+    `settings` are overrides such as `gate.threshold=0.8`. Every visit is judged on the episodes that were drawn for it:
+    a gate that opens earlier than the recorded one is answered exactly, and for one that would have gone on the answer
+    is what it still lacked. What would have happened afterwards is not in the record, and so not in the answer.
+    """
+    config = RunFolder(run).read_config()
+    spec = config["curriculum"]
+    for setting in settings:
+        spec = override(spec, setting)
+    course, changed = build(config["curriculum"], where="curriculum"), build(spec, where="curriculum")
+    if not isinstance(course, Staged) or not isinstance(changed, Staged):
+        raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
+    results = _results_by_visit(run, config, course)
+    visits = []
+    for number, (stage, entered, ended) in enumerate(_visits(run, course)):
+        seen = results.get((number, course.place(stage)), [])
+        visits.append(_judge(course, changed, stage, entered, ended, seen))
+    return visits
+
+
+def _judge(
+    course: Staged, changed: Staged, stage: str, entered: dict[str, bool], ended: str, seen: list[bool]
+) -> Visit:
+    place = course.place(stage)
+    last = len(course.names) - 1
+    decided = _first_verdict(course, place, entered, seen)
+    evidence = changed.gate(place).open(**entered)
+    verdict, after = Verdict.STAY, None
+    for count, success in enumerate(seen, start=1):
+        found = evidence.add(success)
+        if found is Verdict.PROMOTE or (found is Verdict.DEMOTE and place > 0):
+            verdict, after = found, count
+            break
+    words = {
+        Verdict.STAY: "stay",
+        Verdict.PROMOTE: "graduation" if place == last else "promotion",
+        Verdict.DEMOTE: "demotion",
+    }
+    return Visit(stage, len(seen), ended, decided, words[verdict], after, evidence.because(verdict))
+
+
+def _first_verdict(course: Staged, place: int, entered: dict[str, bool], seen: list[bool]) -> int | None:
+    """After how many episodes the recorded gate decided, if it did."""
+    evidence = course.gate(place).open(**entered)
+    for count, success in enumerate(seen, start=1):
+        found = evidence.add(success)
+        if found is Verdict.PROMOTE or (found is Verdict.DEMOTE and place > 0):
+            return count
+    return None
+
+
+def _visits(run: str | Path, course: Staged) -> Iterator[tuple[str, dict[str, bool], str]]:
+    """Stage, how it was entered, and how it was left, for every visit in order."""
+    stage, known = course.stage, {course.stage}
+    entered = {"returning": False, "demoted": False}
+    graduated = False
+    for event in read_events(run):
+        if event["event"] != "decision":
+            continue
+        graduated |= event["kind"] == "graduation"
+        if event["kind"] in ("promotion", "demotion"):
+            yield stage, entered, event["kind"]
+            stage = event["evidence"]["to"]
+            entered = {"returning": stage in known, "demoted": event["kind"] == "demotion"}
+            known.add(stage)
+            graduated = False
+    yield stage, entered, "graduation" if graduated else "stay"
+
+
+def _results_by_visit(run: str | Path, config: dict[str, Any], course: Staged) -> dict[tuple[int, int], list[bool]]:
+    results: dict[tuple[int, int], list[bool]] = {}
+    for _, released in _walk(run, config):
+        if released is not None:
+            visits, stages = course.visit_of(released.tag)
+            rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
+            for visit, stage, success in rows:
+                results.setdefault((visit, stage), []).append(success)
+    return results
+
+
+def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Episodes | None]]:
+    """Every event that counts, with the episodes that were released to the curriculum because of it."""
+    book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
+    for event in read_events(run):
+        kind = event["event"]
+        if kind == "assign":
+            if event["first"] != book.next_ticket:
+                raise LedgerError(
+                    f"event {event['n']} of {run} assigns ticket {event['first']}, not {book.next_ticket}."
+                )
+            book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
+        elif kind == "finish":
+            success = np.array(event["success"], dtype=bool)
+            score = np.array(event.get("score", event["success"]), dtype=np.float64)
+            returns = np.array(event["return"], dtype=np.float64)
+            book.finish(book.check_open(event["ticket"]), success, returns, _ints(event["length"]), score)
+        elif kind == "lose":
+            book.lose(book.check_open(event["ticket"]))
+        elif kind == "withdraw":
+            book.withdraw(book.check_open(event["ticket"]))
+        yield event, book.release() if kind in ("finish", "lose", "withdraw") else None
+
+
+def _ints(values: Any) -> np.typing.NDArray[np.int64]:
+    return np.asarray(values, dtype=np.int64)

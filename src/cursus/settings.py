@@ -1,0 +1,63 @@
+"""From an object back to the settings that it was made with, as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from cursus.errors import SettingsError
+
+
+@runtime_checkable
+class HasSettings(Protocol):
+    """Something that can say with which keyword arguments it was made."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments of the constructor."""
+
+
+def describe(thing: Any) -> Any:
+    """`thing` as JSON values; an object becomes `{"type": its class, **its settings}`.
+
+    >>> from cursus import Discrete, Uniform
+    >>> describe(Uniform(Discrete(3)))
+    {'type': 'Uniform', 'tasks': {'type': 'Discrete', 'n': 3}, 'ids': None}
+    """
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if isinstance(thing, Path):
+        return str(thing)
+    if isinstance(thing, HasSettings):
+        return {"type": type(thing).__name__, **describe(thing.settings())}
+    if is_dataclass(thing) and not isinstance(thing, type):
+        values = {each.name: getattr(thing, each.name) for each in fields(thing)}
+        return {"type": type(thing).__name__, **describe(values)}
+    if isinstance(thing, Mapping):
+        return {str(key): describe(value) for key, value in thing.items()}
+    if isinstance(thing, np.ndarray):
+        return thing.tolist()
+    if isinstance(thing, range):
+        return {"type": "range", "start": thing.start, "stop": thing.stop, "step": thing.step}
+    if isinstance(thing, Sequence):
+        return [describe(each) for each in thing]
+    if isinstance(thing, Callable):  # type: ignore[arg-type]
+        return f"{thing.__module__}:{thing.__qualname__}"
+    raise SettingsError(f"{type(thing).__name__} cannot be written down as settings. Give it a settings() method.")
+
+
+def check_share(name: str, value: float, *, low: float = 0.0, high: float = 1.0) -> None:
+    """Refuse a share, rate or threshold outside `[low, high]`."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+        raise SettingsError(f"{name}={value!r} must lie between {low:g} and {high:g}.")
+
+
+def check_count(name: str, value: int, *, low: int = 1) -> None:
+    """Refuse anything but a whole number of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise SettingsError(f"{name}={value!r} must be a whole number of at least {low}.")

@@ -1,0 +1,6 @@
+"""A laboratory without reinforcement learning: students made of equations, practising under a real teacher."""
+
+from cursus.sim.classroom import Classroom
+from cursus.sim.students import ChainStudent, SteadyStudent, Student
+
+__all__ = ["ChainStudent", "Classroom", "SteadyStudent", "Student"]

@@ -1,0 +1,11 @@
+"""What can be practised."""
+
+from cursus.tasks.base import Task, TaskSpace
+from cursus.tasks.box import Box
+from cursus.tasks.discrete import Discrete
+from cursus.tasks.generated import Generated
+from cursus.tasks.levels import Level, Levels
+from cursus.tasks.named import Named
+from cursus.tasks.product import Product
+
+__all__ = ["Box", "Discrete", "Generated", "Level", "Levels", "Named", "Product", "Task", "TaskSpace"]

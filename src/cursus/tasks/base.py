@@ -1,0 +1,94 @@
+"""The contract of a task space."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cursus.errors import TaskError
+from cursus.types import IntArray
+
+_MOST_NATURAL_STAGES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to practise: its number, its group in statistics, and what the environment needs to know."""
+
+    id: int
+    label: str
+    params: Any
+
+
+class TaskSpace(ABC):
+    """What can be practised: the tasks `0 … size - 1`, each a pure function of its id.
+
+    The contract, checked by `cursus.testing.check_task_space`:
+
+    - `space[id]` gives the same task every time, in every process.
+    - Nothing is stored per task unless the tasks themselves are a list: a space of a million costs no memory.
+    - An id outside the space is a `TaskError` that says which ids there are.
+    - A space can be pickled, so that workers can hold one. It holds no open files and no randomness.
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many tasks there are."""
+
+    @abstractmethod
+    def label(self, task: int) -> str:
+        """The group that the task belongs to in statistics."""
+
+    @abstractmethod
+    def params(self, task: int) -> Any:
+        """What the environment needs in order to set the task up."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments that make this space again."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of what the settings do not say, such as the files behind them. A resumed run compares it."""
+        return ""
+
+    def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
+        """The distinct labels among `tasks`, in order of first appearance, and for each task which one it has."""
+        places: dict[str, int] = {}
+        which = [places.setdefault(self.label(int(task)), len(places)) for task in tasks]
+        return list(places), np.asarray(which, dtype=np.int64)
+
+    def stages(self) -> dict[str, Sequence[int]]:
+        """The natural stages, easiest first: every label is one, unless the space knows better."""
+        if self.size > _MOST_NATURAL_STAGES:
+            raise TaskError(f"{self!r} has {self.size:,} tasks: say which of them form a stage.")
+        names, which = self.labels(np.arange(self.size, dtype=np.int64))
+        return {name: np.flatnonzero(which == place).tolist() for place, name in enumerate(names)}
+
+    def check(self, tasks: Any) -> IntArray:
+        """`tasks` as an array of ids, or a `TaskError` that names the first one that is not in the space."""
+        ids = np.asarray(tasks)
+        if ids.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.")
+        if ids.min() < 0 or ids.max() >= self.size:
+            wrong = ids[(ids < 0) | (ids >= self.size)][0]
+            raise TaskError(f"task {wrong} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
+        return ids.astype(np.int64, copy=False)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __contains__(self, task: object) -> bool:
+        return isinstance(task, int | np.integer) and not isinstance(task, bool) and 0 <= int(task) < self.size
+
+    def __getitem__(self, task: int) -> Task:
+        if task not in self:
+            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
+        return Task(int(task), self.label(int(task)), self.params(int(task)))

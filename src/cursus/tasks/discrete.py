@@ -1,0 +1,58 @@
+"""Numbered tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cursus.settings import check_count
+from cursus.tasks.base import TaskSpace
+from cursus.types import IntArray
+
+
+class Discrete(TaskSpace):
+    """`n` tasks known by their number alone; the environment gets the number.
+
+    >>> Discrete(10)[3]
+    Task(id=3, label='3', params=3)
+    """
+
+    def __init__(self, n: int) -> None:
+        check_count("n", n)
+        self._n = int(n)
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return self._n
+
+    def label(self, task: int) -> str:
+        """The number itself."""
+        return str(task)
+
+    def params(self, task: int) -> int:
+        """The number itself."""
+        return task
+
+    def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
+        """Every task is a group of its own."""
+        numbers, which, _ = distinct(tasks)
+        return [str(number) for number in numbers.tolist()], which
+
+    def settings(self) -> Mapping[str, Any]:
+        """`n`."""
+        return {"n": self._n}
+
+    def __repr__(self) -> str:
+        return f"Discrete({self._n})"
+
+
+def distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The distinct values in order of first appearance, for each entry which one it is, and where each is first."""
+    sorted_values, first, which = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return sorted_values[order], place[which], first[order]

@@ -1,0 +1,93 @@
+"""Every combination of a few axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cursus.errors import SettingsError, TaskError
+from cursus.tasks.base import TaskSpace
+from cursus.tasks.discrete import distinct
+from cursus.types import IntArray
+
+
+class Product(TaskSpace):
+    """Every combination of the values of some axes; the environment gets a dict with one value per axis.
+
+    Nothing is listed: a task is computed from its id, the last axis changing fastest. The label is made of the axes
+    named in `label_by`, which is the first axis unless told otherwise.
+
+    >>> space = Product(size=[5, 9], lava=[False, True])
+    >>> space[3]
+    Task(id=3, label='size=9', params={'size': 9, 'lava': True})
+    >>> len(Product(a=range(1000), b=range(1000)))
+    1000000
+    """
+
+    def __init__(
+        self,
+        axes: Mapping[str, Sequence[Any]] | None = None,
+        /,
+        *,
+        label_by: Sequence[str] | None = None,
+        **more_axes: Sequence[Any],
+    ) -> None:
+        self._axes: dict[str, Sequence[Any]] = {**(axes or {}), **more_axes}
+        if not self._axes:
+            raise SettingsError("Product() has no axis. Give at least one, such as Product(size=[5, 9]).")
+        for name, values in self._axes.items():
+            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+                raise SettingsError(f"axis {name}={values!r} must be a list with at least one value.")
+        self._shape = tuple(len(values) for values in self._axes.values())
+        self._size = math.prod(self._shape)
+        if self._size >= 2**63:
+            raise SettingsError(f"Product of {self._size:.1e} tasks: ids must fit 63 bits.")
+        self._label_by = tuple(label_by) if label_by is not None else (next(iter(self._axes)),)
+        for name in self._label_by:
+            if name not in self._axes:
+                raise SettingsError(f"label_by names {name!r}, which is no axis. There are: {', '.join(self._axes)}.")
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        return self._size
+
+    def label(self, task: int) -> str:
+        """The values of the axes in `label_by`."""
+        params = self.params(task)
+        return " ".join(f"{name}={params[name]}" for name in self._label_by) or "all"
+
+    def params(self, task: int) -> dict[str, Any]:
+        """One value per axis."""
+        places = np.unravel_index(task, self._shape)
+        return {name: values[int(place)] for (name, values), place in zip(self._axes.items(), places, strict=True)}
+
+    def id(self, **params: Any) -> int:
+        """The number of the combination with these values."""
+        if set(params) != set(self._axes):
+            raise TaskError(f"a task of {self!r} needs one value for each of: {', '.join(self._axes)}.")
+        places = []
+        for name, values in self._axes.items():
+            if params[name] not in values:
+                raise TaskError(f"{params[name]!r} is not on axis {name!r} of {self!r}.")
+            places.append(list(values).index(params[name]))
+        return int(np.ravel_multi_index(places, self._shape))
+
+    def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
+        """As in the base class, without a loop over the tasks."""
+        places = dict(zip(self._axes, np.unravel_index(tasks, self._shape), strict=True))
+        code = np.zeros(len(tasks), dtype=np.int64)
+        for name in self._label_by:
+            code = code * len(self._axes[name]) + places[name]
+        _, which, first = distinct(code)
+        return [self.label(int(tasks[place])) for place in first], which
+
+    def settings(self) -> Mapping[str, Any]:
+        """The axes and `label_by`."""
+        return {"label_by": list(self._label_by), **self._axes}
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(f'{name}[{len(values)}]' for name, values in self._axes.items())})"

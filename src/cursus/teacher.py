@@ -1,0 +1,381 @@
+"""The one authority: it hands out tickets, takes results, and lets the curriculum decide."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cursus import checkpoint
+from cursus.curricula import Curriculum
+from cursus.errors import CheckpointError, CheckpointWarning, SettingsError, StateError
+from cursus.ledger import SCHEMA, Ledger, RunFolder
+from cursus.randomness import TicketStream, check_seed
+from cursus.results import finite, truth, whole
+from cursus.settings import check_count, describe
+from cursus.tickets import Counts, TicketBook
+from cursus.types import Decision, IntArray, Tree
+
+_REMEMBERED_DECISIONS = 1000
+_STATUS_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What `assign` hands out: for each environment a ticket and a task."""
+
+    tickets: IntArray
+    envs: IntArray
+    tasks: IntArray
+
+    def __len__(self) -> int:
+        return len(self.tickets)
+
+
+class Teacher:
+    """Joins a curriculum, a random stream and a ledger; everything that is decided is decided here.
+
+    `assign(envs)` gives every environment a ticket and a task. `report` settles tickets with their results, `lose`
+    those whose worker died, `withdraw` those that are taken back; each ticket is settled exactly once. The curriculum
+    sees results in the order in which the episodes *began*: fast wins wait for the slow losses that started before them. An
+    episode that lasts while more than `max_lag` newer tickets are handed out (32 per environment, unless given) is
+    read as a failure, so that an endless episode cannot hold up the course.
+
+    With `run`, everything is recorded in that folder, and `checkpoint` and `resume` work. An environment holds one open
+    ticket; with `ahead=1` it may hold the next one too.
+
+    >>> import cursus
+    >>> teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=7)
+    >>> given = teacher.assign([0, 1])
+    >>> [teacher.tasks[task].label for task in given.tasks]
+    ['walk', 'walk']
+    >>> teacher.report(given.tickets, success=[True, False], returns=[1.0, 0.0], lengths=[20, 200])
+    []
+    """
+
+    _ledger: Ledger | None = None
+
+    def __init__(
+        self,
+        curriculum: Curriculum,
+        *,
+        seed: int = 0,
+        run: str | Path | None = None,
+        max_lag: int | None = None,
+        ahead: int = 0,
+    ) -> None:
+        self._prepare(curriculum, seed, max_lag, ahead)
+        if run is not None:
+            self._ledger = Ledger.create(run, self._config())
+            self._ledger.write("start", urgent=True, schema=SCHEMA, time=time.time())
+            self.checkpoint()
+
+    def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int) -> None:
+        if max_lag is not None:
+            check_count("max_lag", max_lag)
+        check_count("ahead", ahead, low=0)
+        self._settings = {"seed": check_seed(seed), "max_lag": max_lag, "ahead": ahead}
+        self._book = TicketBook(max_lag=max_lag, ahead=ahead)
+        self._curriculum = curriculum
+        self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
+        self._status_at = 0.0
+        self.caller_state: Tree = None
+        """What the caller handed to the checkpoint that this teacher was resumed from."""
+        curriculum.claim(self)
+
+    @classmethod
+    def resume(cls, curriculum: Curriculum, run: str | Path, *, at: str | Path | None = None) -> Teacher:
+        """Go back to the newest checkpoint of a run (or the one `at` this path) and go on from there.
+
+        `curriculum` must have the settings of the run. What the caller handed to the checkpoint is in `caller_state`.
+        Tickets that were in flight are handed out again: the next `assign` for an environment gives it the ticket that
+        it held. What was recorded after the checkpoint is superseded.
+        """
+        config = RunFolder(run).read_config()
+        teacher = cls.__new__(cls)
+        teacher._prepare(curriculum, config["seed"], config["max_lag"], config["ahead"])
+        try:
+            _compare_settings(config, teacher._config())
+            teacher._ledger, removed = Ledger.reopen(run)
+            try:
+                path, state = _newest(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
+                teacher._load(state)
+                teacher._ledger.write(
+                    "resume",
+                    urgent=True,
+                    cut=state["position"],
+                    checkpoint=path.name,
+                    torn_bytes=removed,
+                    time=time.time(),
+                )
+                teacher._ledger.flush()
+            except BaseException:
+                teacher._ledger.close()
+                raise
+        except BaseException:
+            curriculum.release(teacher)
+            raise
+        return teacher
+
+    def _config(self) -> dict[str, Any]:
+        described = {
+            "schema": SCHEMA,
+            **self._settings,
+            "curriculum": describe(self._curriculum),
+            "fingerprint": self.tasks.fingerprint,
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(described))
+        return plain
+
+    # ---- the four acts
+
+    def assign(self, envs: Any) -> Assignment:
+        """Give each of these environments a ticket and a task."""
+        numbers = self._book.check_envs(envs)
+        self._at_the_door()
+        tickets = self._book.take_again(numbers)
+        again = tickets >= 0
+        tasks = np.empty(len(numbers), dtype=np.int64)
+        if again.any():
+            tasks[again] = self._book.tasks_of(tickets[again])
+        fresh = ~again
+        if fresh.any():
+            tickets[fresh], tasks[fresh] = self._draw(numbers[fresh])
+        return Assignment(tickets, numbers, tasks)
+
+    def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray]:
+        stream = TicketStream(self._settings["seed"] or 0, self._book.next_ticket, len(envs))
+        draw = self._curriculum.sample(stream)
+        tasks = self.tasks.check(draw.tasks)
+        tickets = self._book.open(envs, tasks, draw.tags)
+        if self._ledger is not None:
+            self._ledger.write(
+                "assign", first=int(tickets[0]), env=envs.tolist(), task=tasks.tolist(), tag=draw.tags.tolist()
+            )
+        return tickets, tasks
+
+    def report(self, tickets: Any, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> list[Decision]:
+        """Settle tickets with the results of their episodes; what was decided because of them.
+
+        One entry per ticket in each column. `scores` are for curricula that use a finer measure than success; without
+        them a score is the success, 0 or 1. Nothing is changed if anything is wrong.
+        """
+        numbers = self._book.check_open(tickets)
+        won = truth(success, numbers)
+        gained = finite("return", returns, numbers)
+        lasted = whole("length", lengths, numbers)
+        scored = won.astype(np.float64) if scores is None else finite("score", scores, numbers)
+        self._at_the_door()
+        self._book.finish(numbers, won, gained, lasted, scored)
+        if self._ledger is not None:
+            columns = {"success": won.astype(int), "return": gained, "length": lasted}
+            if scores is not None:
+                columns["score"] = scored
+            self._ledger.write(
+                "finish", ticket=numbers.tolist(), **{name: column.tolist() for name, column in columns.items()}
+            )
+        return self._decide()
+
+    def lose(self, tickets: Any) -> list[Decision]:
+        """Settle tickets whose worker is gone. They count neither as success nor as failure."""
+        numbers = self._book.check_open(tickets)
+        self._at_the_door()
+        self._book.lose(numbers)
+        if self._ledger is not None:
+            self._ledger.write("lose", urgent=True, ticket=numbers.tolist())
+        return self._decide()
+
+    def withdraw(self, tickets: Any) -> list[Decision]:
+        """Settle tickets that are taken back before they were played."""
+        numbers = self._book.check_open(tickets)
+        self._at_the_door()
+        self._book.withdraw(numbers)
+        if self._ledger is not None:
+            self._ledger.write("withdraw", ticket=numbers.tolist())
+        return self._decide()
+
+    def _decide(self) -> list[Decision]:
+        decisions = self._curriculum.update(self._book.release())
+        self._decisions.extend(decisions)
+        if self._ledger is not None:
+            for decision in decisions:
+                self._ledger.write(
+                    "decision",
+                    urgent=True,
+                    kind=decision.kind,
+                    ticket=decision.ticket,
+                    text=decision.text,
+                    evidence=dict(decision.evidence),
+                    time=time.time(),
+                )
+        return decisions
+
+    def _at_the_door(self) -> None:
+        """Write what is due before anything changes, so that a full disk leaves everything as it was."""
+        if self._ledger is not None and self._ledger.flush_if_due():
+            self._write_status()
+
+    # ---- saving
+
+    def checkpoint(self, caller_state: Tree = None) -> Path:
+        """Save one cut of everything: curriculum, tickets, and whatever the caller hands in (an agent, a student)."""
+        if self._ledger is None:
+            raise SettingsError("a teacher without a run folder has nowhere to save. Give it run=….")
+        self._ledger.sync()
+        position = self._ledger.position
+        state = {
+            "position": position,
+            "tickets": self._book.state(),
+            "curriculum": self._curriculum.state(),
+            "caller": caller_state,
+        }
+        path = checkpoint.write(self._ledger.folder.checkpoints, position, state)
+        self._ledger.write("checkpoint", file=path.name)
+        return path
+
+    def _load(self, state: Tree) -> None:
+        try:
+            self._book.load(state["tickets"])
+            self._curriculum.load(state["curriculum"])
+            self.caller_state = state["caller"]
+        except (KeyError, TypeError) as error:
+            raise StateError(f"this checkpoint lacks a part: {error}.") from error
+
+    def flush(self) -> None:
+        """Write every event and the status to the run folder now."""
+        if self._ledger is not None:
+            self._ledger.flush()
+            self._write_status(force=True)
+
+    def close(self) -> None:
+        """Write what is left and let go of the run and the curriculum. Harmless when closed before."""
+        try:
+            if self._ledger is not None:
+                self.flush()
+        finally:
+            if self._ledger is not None:
+                self._ledger.close()
+                self._ledger = None
+            self._curriculum.release(self)
+
+    def __enter__(self) -> Teacher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- telling
+
+    @property
+    def curriculum(self) -> Curriculum:
+        """The curriculum, to be looked at. Only this teacher may change it."""
+        return self._curriculum
+
+    @property
+    def tasks(self) -> Any:
+        """The task space: `teacher.tasks[id]` gives label and parameters of a task."""
+        return self._curriculum.tasks
+
+    @property
+    def counts(self) -> Counts:
+        """How many tickets were assigned, and how they were settled."""
+        return self._book.counts
+
+    @property
+    def max_lag(self) -> int:
+        """How many newer tickets are handed out before an episode that has not ended counts as a failure."""
+        return self._book.max_lag
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The newest decisions (at most 1,000), oldest first."""
+        return list(self._decisions)
+
+    def in_flight(self) -> dict[int, int]:
+        """Ticket → environment, for every ticket that is not settled."""
+        return self._book.in_flight()
+
+    def explain(self) -> str:
+        """In words: where the course stands, what was decided last, and where all tickets are."""
+        counts = self.counts
+        lines = [self._curriculum.explain()]
+        changes = [each for each in self._decisions if each.kind != "mix"]
+        lines += [f"Last decision, at ticket {each.ticket:,}: {each.text}." for each in changes[-1:]]
+        lines.append(
+            f"Tickets: {counts.assigned:,} assigned = {counts.finished:,} finished + {counts.lost:,} lost + "
+            f"{counts.withdrawn:,} withdrawn + {counts.in_flight:,} in flight."
+        )
+        if counts.censored:
+            lines.append(
+                f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures."
+            )
+        return "\n".join(lines)
+
+    def status(self) -> dict[str, Any]:
+        """The same for programs, as plain JSON values."""
+        counts = self.counts
+        return {
+            "curriculum": type(self._curriculum).__name__,
+            "tickets": {
+                "assigned": counts.assigned,
+                "finished": counts.finished,
+                "lost": counts.lost,
+                "withdrawn": counts.withdrawn,
+                "in_flight": counts.in_flight,
+                "censored": counts.censored,
+            },
+            "explain": self.explain(),
+            "tables": self._curriculum.status(),
+        }
+
+    def _write_status(self, force: bool = False) -> None:
+        now = time.monotonic()
+        if self._ledger is not None and (force or now - self._status_at >= _STATUS_SECONDS):
+            self._status_at = now
+            self._ledger.write_status({**self.status(), "time": time.time()})
+
+
+def _newest(folder: RunFolder) -> tuple[Path, Tree]:
+    """The newest checkpoint that is whole; a warning for each that is not."""
+    found = checkpoint.list_checkpoints(folder.checkpoints)
+    if not found:
+        raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start it anew.")
+    complaints = []
+    for path in reversed(found):
+        try:
+            state = checkpoint.read(path)
+        except CheckpointError as error:
+            complaints.append(str(error))
+            continue
+        for complaint in complaints:
+            warnings.warn(f"{complaint} Going back to {path.name} instead.", CheckpointWarning, stacklevel=3)
+        return path, state
+    raise CheckpointError(f"no checkpoint of {folder.path} can be read. " + " ".join(complaints))
+
+
+def _compare_settings(config: dict[str, Any], given: dict[str, Any]) -> None:
+    different = [
+        f"{where} is {now!r:.60}, the run has {before!r:.60}" for where, now, before in _differences("", given, config)
+    ]
+    if different:
+        raise SettingsError(
+            f"these settings are not those of the run: {'; '.join(different[:5])}. Use the same, or start a new run."
+        )
+
+
+def _differences(where: str, now: Any, before: Any) -> list[tuple[str, Any, Any]]:
+    if isinstance(now, dict) and isinstance(before, dict):
+        keys = [*now, *(key for key in before if key not in now)]
+        return [
+            each for key in keys for each in _differences(f"{where}.{key}".lstrip("."), now.get(key), before.get(key))
+        ]
+    return [] if now == before else [(where, now, before)]
