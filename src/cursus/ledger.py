@@ -7,8 +7,8 @@ A run folder holds::
     status.json     how things stand, replaced about once a second: for looking at a run from outside
     checkpoints/    the newest checkpoint and the one before it
 
-Every event has a number `n`. An event of the kind `resume` says that those from number `cut` on were superseded: they stay
-in the file and count nowhere.
+Every event has a number `n`. An event of the kind `resume` says that those from number `cut` on were superseded: they
+stay in the file and count nowhere.
 """
 
 from __future__ import annotations

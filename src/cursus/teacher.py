@@ -43,10 +43,11 @@ class Teacher:
     """Joins a curriculum, a random stream and a ledger; everything that is decided is decided here.
 
     `assign(envs)` gives every environment a ticket and a task. `report` settles tickets with their results, `lose`
-    those whose worker died, `withdraw` those that are taken back; each ticket is settled exactly once. The curriculum
-    sees results in the order in which the episodes *began*: fast wins wait for the slow losses that started before them. An
-    episode that lasts while more than `max_lag` newer tickets are handed out (32 per environment, unless given) is
-    read as a failure, so that an endless episode cannot hold up the course.
+    those whose worker died, `withdraw` those that are taken back; each ticket is settled exactly once.
+
+    The curriculum sees results in the order in which the episodes *began*: fast wins wait for the slow losses that
+    started before them. An episode that lasts while more than `max_lag` newer tickets are handed out (32 per
+    environment, unless given) is read as a failure, so that an endless episode cannot hold up the course.
 
     With `run`, everything is recorded in that folder, and `checkpoint` and `resume` work. An environment holds one open
     ticket; with `ahead=1` it may hold the next one too.

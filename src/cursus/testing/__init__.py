@@ -1,0 +1,16 @@
+"""The laws of Cursus as checks that anyone can run over their own task space, gate, curriculum or teacher.
+
+Each check raises an `AssertionError` that says which law was broken and how::
+
+    from cursus.testing import check_curriculum
+
+    def test_my_curriculum_keeps_the_laws():
+        check_curriculum(lambda: MyCurriculum(num_tasks=10))
+"""
+
+from cursus.testing.curricula import check_curriculum
+from cursus.testing.gates import check_gate
+from cursus.testing.task_spaces import check_task_space
+from cursus.testing.teachers import check_teacher
+
+__all__ = ["check_curriculum", "check_gate", "check_task_space", "check_teacher"]

@@ -1,0 +1,157 @@
+"""What every curriculum must keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+
+from cursus.checkpoint import decode, encode
+from cursus.curricula import Curriculum
+from cursus.randomness import TicketStream
+from cursus.settings import describe
+from cursus.types import Decision, Episodes, FloatArray, IntArray
+
+Make = Callable[[], Curriculum]
+_LISTED = 10_000
+
+
+def check_curriculum(make: Make, *, episodes: int = 600, seed: int = 0) -> None:
+    """Check every law that needs no processes. `make` must build a fresh curriculum each time it is called."""
+    _check_draws(make, seed)
+    _check_seeds(make, seed)
+    _check_batches(make, seed, episodes)
+    _check_saving(make, seed, episodes)
+    _check_weights(make, seed, episodes)
+    _check_words(make, seed, episodes)
+    _check_manners(make, seed)
+
+
+def practise(curriculum: Curriculum, *, seed: int, first: int, count: int, batch: int) -> list[Decision]:
+    """Draw and play `count` tickets in batches; the harder the later the task, the better the later the ticket."""
+    decisions: list[Decision] = []
+    for start in range(first, first + count, batch):
+        size = min(batch, first + count - start)
+        draw = curriculum.sample(TicketStream(seed, start, size))
+        decisions += curriculum.update(play(curriculum, draw.tasks, draw.tags, seed, start))
+    return decisions
+
+
+def play(curriculum: Curriculum, tasks: IntArray, tags: IntArray, seed: int, first: int) -> Episodes:
+    """Results for these draws that depend on ticket and task alone."""
+    luck = TicketStream(seed, first, len(tasks), purpose=2).uniform()
+    difficulty = tasks / max(curriculum.tasks.size, 1)
+    ability = np.minimum((first + np.arange(len(tasks))) / 400, 1.2)
+    won = luck < np.clip(0.3 + ability - difficulty, 0.02, 0.98)
+    return Episodes(
+        ticket=np.arange(first, first + len(tasks), dtype=np.int64),
+        task=tasks,
+        tag=tags,
+        env=np.zeros(len(tasks), dtype=np.int64),
+        success=won,
+        returns=won.astype(np.float64),
+        length=np.full(len(tasks), 10, dtype=np.int64),
+        score=won.astype(np.float64),
+        outcome=np.zeros(len(tasks), dtype=np.int8),
+    )
+
+
+def _check_draws(make: Make, seed: int) -> None:
+    together, alone = make(), make()
+    draw = together.sample(TicketStream(seed, 0, 64))
+    assert draw.tasks.dtype == np.int64, f"tasks are {draw.tasks.dtype}, not int64"
+    assert draw.tags.dtype == np.int64, f"tags are {draw.tags.dtype}, not int64"
+    assert len(draw.tasks) == len(draw.tags) == 64, "sample does not give one task and one tag per ticket"
+    together.tasks.check(draw.tasks)
+    one_by_one = [alone.sample(TicketStream(seed, ticket, 1)) for ticket in range(64)]
+    assert draw.tasks.tolist() == [int(each.tasks[0]) for each in one_by_one], "64 draws at once differ from one by one"
+    assert draw.tags.tolist() == [int(each.tags[0]) for each in one_by_one], "64 tags at once differ from one by one"
+    assert len(make().sample(TicketStream(seed, 0, 0)).tasks) == 0, "no ticket, yet a task"
+
+
+def _check_seeds(make: Make, seed: int) -> None:
+    def course(chosen: int) -> list[int]:
+        return [int(task) for task in make().sample(TicketStream(chosen, 0, 200)).tasks]
+
+    assert course(seed) == course(seed), "the same seed gives other tasks"
+    if len(set(course(seed))) > 1:
+        assert course(seed) != course(seed + 1), "another seed gives the same tasks"
+
+
+def _check_batches(make: Make, seed: int, episodes: int) -> None:
+    together, alone = make(), make()
+    draw = together.sample(TicketStream(seed, 0, episodes))
+    alone.sample(TicketStream(seed, 0, episodes))
+    batch = play(together, draw.tasks, draw.tags, seed, 0)
+    at_once = together.update(batch)
+    one_by_one = [each for row in range(episodes) for each in alone.update(batch[row : row + 1])]
+    assert at_once == one_by_one, "a batch brings other decisions than its episodes one by one"
+    assert encode(together.state()) == encode(alone.state()), (
+        "a batch leaves another state than its episodes one by one"
+    )
+    assert together.update(batch[:0]) == [], "no episode, yet a decision"
+
+
+def _check_saving(make: Make, seed: int, episodes: int) -> None:
+    straight, before, after = make(), make(), make()
+    half = episodes // 2
+    practise(straight, seed=seed, first=0, count=half, batch=8)
+    practise(before, seed=seed, first=0, count=half, batch=8)
+    saved = encode(before.state())
+    after.load(decode(saved))
+    assert encode(after.state()) == saved, "load(state()) does not give the state back"
+    practise(before, seed=seed, first=half, count=8, batch=8)
+    assert encode(after.state()) == saved, "a loaded curriculum shares arrays with the one it was loaded from"
+    expected = practise(straight, seed=seed, first=half, count=half, batch=8)
+    assert practise(after, seed=seed, first=half, count=half, batch=8) == expected, "other decisions after a load"
+    assert encode(after.state()) == encode(straight.state()), "another state in the end after a load"
+
+
+def _check_weights(make: Make, seed: int, episodes: int) -> None:
+    curriculum = make()
+    if curriculum.tasks.size > _LISTED:
+        return
+    practise(curriculum, seed=seed, first=0, count=episodes, batch=8)
+    weights = curriculum.weights()
+    assert weights.shape == (curriculum.tasks.size,), f"weights have shape {weights.shape}"
+    assert np.all(weights >= 0), "a weight is negative"
+    assert abs(weights.sum() - 1) < 1e-9, f"weights add up to {weights.sum()}"
+    draws = 20_000
+    seen = np.bincount(curriculum.sample(TicketStream(seed, episodes, draws)).tasks, minlength=len(weights)) / draws
+    _assert_near(seen, weights, draws)
+
+
+def _assert_near(seen: FloatArray, weights: FloatArray, draws: int) -> None:
+    allowed = 5 * np.sqrt(weights * (1 - weights) / draws) + 5 / draws
+    worst = int(np.argmax(np.abs(seen - weights) - allowed))
+    assert abs(seen[worst] - weights[worst]) <= allowed[worst], (
+        f"task {worst} has the weight {weights[worst]:.4f} but was drawn with the share {seen[worst]:.4f}"
+    )
+
+
+def _check_words(make: Make, seed: int, episodes: int) -> None:
+    curriculum = make()
+    for start in range(0, episodes, 20):
+        for decision in practise(curriculum, seed=seed, first=start, count=20, batch=5):
+            assert decision.kind, "a decision without a kind"
+            assert decision.text, f"a {decision.kind} without words"
+            assert decision.evidence, f"a {decision.kind} without evidence"
+            assert start <= decision.ticket < start + 20, f"a {decision.kind} at a ticket that was not played"
+            json.dumps(dict(decision.evidence), allow_nan=False)
+        assert curriculum.explain(), "explain() says nothing"
+        json.dumps(curriculum.status(), allow_nan=False)
+    json.dumps(describe(make()))
+
+
+def _check_manners(make: Make, seed: int) -> None:
+    curriculum = make()
+    before = np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002 – to see it untouched
+    draw = curriculum.sample(TicketStream(seed, 0, 32))
+    batch = play(curriculum, draw.tasks, draw.tags, seed, 0)
+    copies = [getattr(batch, name).copy() for name in ("ticket", "task", "tag", "success")]
+    curriculum.update(batch)
+    for name, copy in zip(("ticket", "task", "tag", "success"), copies, strict=True):
+        assert np.array_equal(getattr(batch, name), copy), f"update changed the column {name} that it was given"
+    after = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
+    assert np.array_equal(before, after), "NumPy's global randomness was used"

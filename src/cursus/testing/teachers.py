@@ -1,0 +1,196 @@
+"""What every teacher must keep, with whatever curriculum it teaches."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cursus.checkpoint import encode
+from cursus.curricula import Curriculum
+from cursus.errors import SettingsError, TicketError
+from cursus.ledger import read_events
+from cursus.randomness import generator
+from cursus.teacher import Teacher
+from cursus.types import Decision, Episodes
+
+Make = Callable[[], Curriculum]
+
+
+def check_teacher(make: Make, *, num_envs: int = 8, rounds: int = 60, seed: int = 0) -> None:
+    """Check the laws of one authority, exactly once, start order, and kill and resume."""
+    _check_one_authority(make)
+    _check_exactly_once(make, num_envs, rounds, seed)
+    _check_order_of_arrival(make, num_envs, rounds, seed)
+    _check_start_order(make, num_envs, rounds, seed)
+    _check_resume(make, num_envs, rounds, seed)
+
+
+class _Lesson:
+    """Environments that end their episodes at random moments, with results that depend on the ticket alone."""
+
+    def __init__(self, teacher: Teacher, num_envs: int, seed: int) -> None:
+        self.teacher = teacher
+        self.seed = seed
+        self.held: dict[int, int] = {}
+        self.num_envs = num_envs
+        self.course: list[Any] = []
+
+    def begin(self) -> None:
+        idle = [env for env in range(self.num_envs) if env not in self.held]
+        given = self.teacher.assign(idle)
+        self.held.update(zip(given.envs.tolist(), given.tickets.tolist(), strict=True))
+        self.course += list(zip(given.tickets.tolist(), given.envs.tolist(), given.tasks.tolist(), strict=True))
+
+    def end(self, round_number: int, *, backwards: bool = False) -> list[Decision]:
+        luck = generator(self.seed, round_number)
+        ending = [env for env in sorted(self.held) if luck.random() < 0.5]
+        tickets = [self.held.pop(env) for env in ending]
+        tickets = tickets[::-1] if backwards else tickets
+        decisions = self.report(tickets)
+        self.course += decisions
+        return decisions
+
+    def report(self, tickets: list[int]) -> list[Decision]:
+        won = [generator(self.seed, ticket, 1).random() < 0.4 + ticket / 500 for ticket in tickets]
+        lengths = [10 + ticket % 7 for ticket in tickets]
+        return self.teacher.report(tickets, success=won, returns=np.array(won, dtype=float), lengths=lengths)
+
+
+def _check_one_authority(make: Make) -> None:
+    curriculum = make()
+    with Teacher(curriculum):
+        try:
+            Teacher(curriculum)
+        except SettingsError:
+            pass
+        else:
+            raise AssertionError("two teachers own one curriculum")
+    Teacher(curriculum).close()
+
+
+def _check_exactly_once(make: Make, num_envs: int, rounds: int, seed: int) -> None:
+    with Teacher(make(), seed=seed) as teacher:
+        luck = generator(seed, 99)
+        held: dict[int, int] = {}
+        lesson = _Lesson(teacher, num_envs, seed)
+        for _ in range(rounds):
+            idle = [env for env in range(num_envs) if env not in held]
+            given = teacher.assign(idle)
+            held.update(zip(idle, given.tickets.tolist(), strict=True))
+            ending = [env for env in held if luck.random() < 0.5]
+            for env in ending:
+                ticket = held.pop(env)
+                settle = luck.integers(4)
+                if settle == 0:
+                    teacher.lose([ticket])
+                elif settle == 1:
+                    teacher.withdraw([ticket])
+                else:
+                    lesson.report([ticket])
+                _assert_refused(teacher, ticket)
+            counts = teacher.counts
+            total = counts.finished + counts.lost + counts.withdrawn + counts.in_flight
+            assert counts.assigned == total, f"{counts.assigned} assigned, {total} accounted for"
+            assert sorted(teacher.in_flight()) == sorted(held.values()), "the tickets in flight are not those held"
+
+
+def _assert_refused(teacher: Teacher, ticket: int) -> None:
+    for wrong in (ticket, teacher.counts.assigned, -1):
+        before = encode(teacher.curriculum.state())
+        try:
+            teacher.report([wrong], success=[True], returns=[0.0], lengths=[1])
+        except TicketError:
+            assert encode(teacher.curriculum.state()) == before, "a refused report changed the curriculum"
+        else:
+            raise AssertionError(f"ticket {wrong} could be settled twice, or was never assigned")
+
+
+def _check_order_of_arrival(make: Make, num_envs: int, rounds: int, seed: int) -> None:
+    courses, states = [], []
+    for backwards in (False, True):
+        with Teacher(make(), seed=seed) as teacher:
+            lesson = _Lesson(teacher, num_envs, seed)
+            for number in range(rounds):
+                lesson.begin()
+                lesson.end(number, backwards=backwards)
+            courses.append(lesson.course)
+            states.append(encode(teacher.curriculum.state()))
+    assert courses[0] == courses[1], "the order of arrival within a step changes the course"
+    assert states[0] == states[1], "the order of arrival within a step changes the state"
+
+
+def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> None:
+    curriculum = make()
+    seen: list[int] = []
+    update = curriculum.update
+
+    def listening(episodes: Episodes) -> list[Decision]:
+        seen.extend(episodes.ticket.tolist())
+        return update(episodes)
+
+    curriculum.update = listening  # type: ignore[method-assign]
+    with Teacher(curriculum, seed=seed) as teacher:
+        lesson = _Lesson(teacher, num_envs, seed)
+        for number in range(rounds):
+            lesson.begin()
+            lesson.end(number)
+            oldest = min(teacher.in_flight(), default=teacher.counts.assigned)
+            assert seen == list(range(oldest)), (
+                "the curriculum did not see every ticket once, in order, up to the oldest open"
+            )
+
+
+def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run, twin = Path(folder) / "run", Path(folder) / "twin"
+        expected = _course(Teacher(make(), seed=seed, run=twin), num_envs, rounds, seed)
+        teacher = Teacher(make(), seed=seed, run=run)
+        lesson = _Lesson(teacher, num_envs, seed)
+        half = rounds // 2
+        for number in range(half):
+            lesson.begin()
+            lesson.end(number)
+        lesson.begin()
+        teacher.checkpoint({"held": {str(env): ticket for env, ticket in lesson.held.items()}})
+        before = list(lesson.course)
+        for number in range(half, half + 5):  # what comes after the checkpoint is superseded
+            lesson.end(number, backwards=True)
+            lesson.begin()
+        teacher.close()
+        teacher = Teacher.resume(make(), run)
+        lesson = _Lesson(teacher, num_envs, seed)
+        lesson.held = {int(env): ticket for env, ticket in teacher.caller_state["held"].items()}
+        again = teacher.assign(sorted(lesson.held))
+        assert again.tickets.tolist() == [lesson.held[env] for env in sorted(lesson.held)], (
+            "tickets in flight are not handed out again to the same environments"
+        )
+        lesson.course = before
+        lesson.end(half)
+        for number in range(half + 1, rounds):
+            lesson.begin()
+            lesson.end(number)
+        teacher.close()
+        assert lesson.course == expected, "a resumed run takes another course than one that was never stopped"
+        assert _recorded(run) == _recorded(twin), "superseded events count"
+
+
+def _course(teacher: Teacher, num_envs: int, rounds: int, seed: int) -> list[Any]:
+    lesson = _Lesson(teacher, num_envs, seed)
+    for number in range(rounds):
+        lesson.begin()
+        lesson.end(number)
+    teacher.close()
+    return lesson.course
+
+
+def _recorded(run: Path) -> list[dict[str, Any]]:
+    ignored = ("n", "time")
+    return [
+        {key: value for key, value in event.items() if key not in ignored}
+        for event in read_events(run)
+        if event["event"] in ("assign", "finish", "decision")
+    ]
