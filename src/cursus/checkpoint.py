@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -94,7 +95,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
         if durable:
             _sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise CheckpointError(
             f"{path} cannot be written: {error.strerror}. What was there before is unharmed."
         ) from error
@@ -165,5 +167,7 @@ def _unpack(value: Any, payload: memoryview) -> Any:
         return np.frombuffer(payload, dtype=dtype, count=count, offset=offset).reshape(shape).copy()
     if "$bytes" in value:
         offset, length = value["$bytes"]
+        if not 0 <= offset <= offset + length <= len(payload):
+            raise ValueError(f"{length} bytes at {offset}")
         return bytes(payload[offset : offset + length])
     return {key: _unpack(each, payload) for key, each in value.items()}

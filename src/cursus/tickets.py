@@ -86,7 +86,7 @@ class TicketBook:
         if numbers.min() < 0 or numbers.max() >= _MOST_ENVS:
             raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {numbers!r:.80}.")
         wanted = np.bincount(numbers, minlength=len(self._held))
-        self._held = np.pad(self._held, (0, len(wanted) - len(self._held)))
+        self._know_envs(len(wanted))
         for env, tickets in self._again.items():
             if env < len(wanted):
                 wanted[env] -= min(len(tickets), wanted[env])
@@ -118,11 +118,14 @@ class TicketBook:
         self._columns["task"][rows] = tasks
         self._columns["tag"][rows] = tags
         self._columns["status"][rows] = _OPEN
-        if len(envs):
-            self._held = np.pad(self._held, (0, max(int(envs.max()) + 1 - len(self._held), 0)))
+        self._know_envs(int(envs.max(initial=-1)) + 1)
         np.add.at(self._held, envs, 1)
         self.counts.assigned += len(envs)
         return np.arange(first, first + len(envs), dtype=np.int64)
+
+    def _know_envs(self, count: int) -> None:
+        if count > len(self._held):
+            self._held = np.pad(self._held, (0, count - len(self._held)))
 
     def _room_for(self, count: int) -> slice:
         used, capacity = self.next_ticket - self._base, len(self._columns["task"])
@@ -268,7 +271,9 @@ class TicketBook:
             size = len(columns["status"])
             if size != counts.assigned - head or any(len(columns[name]) != size for name in _COLUMNS):
                 raise StateError(f"{size} rows for the tickets {head} to {counts.assigned}.")
-            self._columns = {name: np.array(columns[name], dtype=dtype) for name, dtype in _COLUMNS.items()}
+            for name, dtype in _COLUMNS.items():
+                self._columns[name] = np.zeros(max(64, 2 * size), dtype=dtype)
+                self._columns[name][:size] = columns[name]
             self._held = np.array(state["held"], dtype=np.int64)
             self._overdue = {int(ticket): (int(env), int(task)) for ticket, env, task in state["overdue"]}
         except (KeyError, TypeError, ValueError) as error:

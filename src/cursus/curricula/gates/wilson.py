@@ -38,6 +38,11 @@ class Wilson(Gate):
                 f"a window of {self.window} can never show {self.threshold} with {self.confidence:.0%} confidence, "
                 "even without a failure. Use a longer window or a lower threshold."
             )
+        if self.demote is not None and _successes_to_fail(self.window, self.demote, self.confidence)[-1] < 0:
+            raise SettingsError(
+                f"a window of {self.window} can never show less than demote={self.demote} with {self.confidence:.0%} "
+                "confidence, even without a success. Use a longer window, or demote=None."
+            )
 
     def bar(self, demoted: bool) -> float:
         """As for every gate, but never more than a window with one failure can show."""

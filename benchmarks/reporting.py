@@ -1,0 +1,46 @@
+"""What every benchmark shares: `--json` for programs, a table for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Figures = dict[str, float]
+
+
+def main(
+    measure: Callable[[Console, argparse.Namespace], Figures], tables: Callable[[Figures], list[Table]], **options: Any
+) -> None:
+    """Run one benchmark from the command line; `options` are its settings with their defaults."""
+    parser = argparse.ArgumentParser(description=measure.__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    arguments = parser.parse_args()
+    console = Console(stderr=arguments.json, highlight=False)
+    figures = measure(console, arguments)
+    if arguments.json:
+        settings = {name: getattr(arguments, name) for name in options}
+        print(json.dumps({"figures": figures, "settings": settings, "machine": machine()}, indent=2))
+        return
+    for table in tables(figures):
+        console.print(table)
+
+
+def machine() -> Mapping[str, str]:
+    """Where the figures come from."""
+    return {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+
+
+def table(title: str, *columns: str) -> Table:
+    """A table whose first column holds words and whose others hold numbers."""
+    made = Table(title=title, title_justify="left", title_style="italic", header_style="bold")
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="left" if place == 0 else "right")
+    return made

@@ -1,0 +1,154 @@
+"""Every curriculum, gate and task space of ours, under the checks that we publish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cursus
+from cursus.curricula.gates import Gate
+from cursus.errors import SettingsError
+from cursus.testing import check_curriculum, check_gate, check_task_space, check_teacher
+
+STAGES = cursus.Named(["walk", "run", "jump", "fly"])
+GATES: dict[str, Gate] = {
+    "window": cursus.Window(min_episodes=40),
+    "plain window": cursus.Window(threshold=0.6, window=20, min_episodes=20, early=None, trend=None, demote=None),
+    "relaxed window": cursus.Window(threshold=0.9, relax_every=60),
+    "wilson": cursus.Wilson(threshold=0.7),
+    "strict wilson": cursus.Wilson(threshold=0.9, window=200, confidence=0.95, hysteresis=0.0, cooldown=0),
+    "e-process": cursus.EProcess(threshold=0.7),
+    "hasty e-process": cursus.EProcess(threshold=0.5, alpha=0.2, demote=0.4, demote_after=30),
+}
+
+
+def make_label(params: dict[str, int]) -> str:
+    return "even" if params["size"] % 2 == 0 else "odd"
+
+
+def make_params(rng: np.random.Generator) -> dict[str, int]:
+    return {"size": int(rng.integers(100))}
+
+
+CURRICULA = {
+    "uniform": lambda: cursus.Uniform(10),
+    "uniform over one task": lambda: cursus.Uniform(1),
+    "uniform over some": lambda: cursus.Uniform(10, ids=[2, 3, 5, 7]),
+    "uniform over a box": lambda: cursus.Uniform(cursus.Box([0, 0, 0], [1, 2, 3])),
+    "uniform over generated tasks": lambda: cursus.Uniform(cursus.Generated(make_params, seed=3, label=make_label)),
+    "uniform over a million": lambda: cursus.Uniform(cursus.Product(a=range(1000), b=range(1000))),
+    **{f"staged, {name}": lambda gate=gate: cursus.Staged(tasks=STAGES, gate=gate) for name, gate in GATES.items()},
+    "staged, one stage": lambda: cursus.Staged(["only"]),
+    "staged, mixed from all": lambda: cursus.Staged(
+        {"easy": range(0, 10), "hard": range(10, 20), "harder": range(15, 40)},
+        tasks=cursus.Product(size=[5, 9, 13, 17], seed=range(10)),
+        gate=cursus.Wilson(threshold=0.6),
+        mixing=cursus.FixedMixing(0.3, spread="all"),
+        start="hard",
+    ),
+    "staged, demoting what is forgotten": lambda: cursus.Staged(
+        tasks=STAGES,
+        gate=cursus.Wilson(threshold=0.6, cooldown=5),
+        mixing=cursus.FixedMixing(0.5),
+        forgetting=cursus.ForgettingWatch(drop=0.0, confidence=0.6, demote=True),
+    ),
+    "sequence": lambda: cursus.Sequence(
+        [
+            cursus.Phase("first", cursus.Uniform(STAGES, ids=[0]), episodes=101),
+            cursus.Phase("second", cursus.Staged(tasks=STAGES), steps=1503),
+            cursus.Phase("last", cursus.Uniform(STAGES), episodes=10),
+        ]
+    ),
+    "mixture": lambda: cursus.Mixture(cursus.Uniform(STAGES), cursus.Staged(tasks=STAGES), share=0.2),
+    "mixture of mixtures": lambda: cursus.Mixture(
+        cursus.Mixture(cursus.Staged(tasks=STAGES), cursus.Uniform(STAGES, ids=[3]), share=0.9),
+        cursus.Sequence(
+            [
+                cursus.Phase("a", cursus.Staged(tasks=STAGES, gate=GATES["window"]), episodes=90),
+                cursus.Phase("b", cursus.Mixture(cursus.Uniform(STAGES), cursus.Uniform(STAGES), share=0.5)),
+            ]
+        ),
+        share=0.6,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CURRICULA)
+def test_curriculum_keeps_the_laws(name: str) -> None:
+    check_curriculum(CURRICULA[name])
+
+
+@pytest.mark.parametrize("name", CURRICULA)
+def test_teacher_keeps_the_laws_with(name: str) -> None:
+    check_teacher(CURRICULA[name])
+
+
+@pytest.mark.parametrize("num_envs", [1, 256])
+def test_teacher_keeps_the_laws_for_one_and_many_environments(num_envs: int) -> None:
+    check_teacher(CURRICULA["staged, wilson"], num_envs=num_envs, rounds=12)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gate_keeps_the_laws(name: str) -> None:
+    check_gate(GATES[name])
+
+
+@given(
+    threshold=st.floats(0.05, 0.85),
+    window=st.integers(30, 120),
+    cooldown=st.integers(0, 80),
+    hysteresis=st.floats(0, 0.1),
+    kind=st.sampled_from([cursus.Wilson, cursus.EProcess, cursus.Window]),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_gate_keeps_the_laws(
+    threshold: float, window: int, cooldown: int, hysteresis: float, kind: type[Gate]
+) -> None:
+    try:
+        gate = kind(threshold=threshold, window=window, demote=threshold / 2, cooldown=cooldown, hysteresis=hysteresis)
+    except SettingsError as refused:
+        assert "can never show" in str(refused)
+        return
+    check_gate(gate, episodes=700)
+
+
+@pytest.fixture
+def level_folder(tmp_path: Path) -> Path:
+    for stage in ("easy", "hard"):
+        (tmp_path / stage).mkdir()
+        for number in range(4):
+            level = {"map": [number], "metadata": {"generator": f"maze:{number % 2}"}}
+            (tmp_path / stage / f"{number}.json").write_text(json.dumps(level))
+    np.savez(tmp_path / "hard" / "arrays.npz", map=np.arange(6))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        cursus.Discrete(1),
+        cursus.Discrete(1_000_000),
+        STAGES,
+        cursus.Named({"a": {"speed": 1.0}, "b": {"speed": 2.0}}),
+        cursus.Product(size=[5, 9], lava=[False, True]),
+        cursus.Product({"size": [1, 2], "label by": ["x"]}, label_by=["label by", "size"]),
+        cursus.Product(a=range(1000), b=range(1000)),
+        cursus.Box(0, 1),
+        cursus.Box([0, -5], [1, 5], names=["friction", "mass"]),
+        cursus.Generated(make_params),
+        cursus.Generated(make_params, seed=5, label=make_label, size=17),
+    ],
+    ids=repr,
+)
+def test_task_space_keeps_the_laws(space: cursus.TaskSpace) -> None:
+    check_task_space(space)
+
+
+def test_levels_keep_the_laws(level_folder: Path) -> None:
+    check_task_space(cursus.Levels(level_folder))
+    check_curriculum(lambda: cursus.Staged(tasks=cursus.Levels(level_folder), gate=cursus.Wilson(threshold=0.5)))

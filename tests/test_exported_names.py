@@ -1,0 +1,70 @@
+"""What is public is exactly what is exported, documented and importable."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cursus
+
+SOURCE = Path(cursus.__file__).parent
+PACKAGES = ["cursus", "cursus.tasks", "cursus.curricula", "cursus.curricula.gates", "cursus.sim", "cursus.testing"]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_exported_names_are_exactly_the_public_ones(name: str) -> None:
+    package = importlib.import_module(name)
+    public = {
+        each
+        for each, value in vars(package).items()
+        if not each.startswith("_") and not inspect.ismodule(value) and each != "annotations"
+    }
+    assert sorted(public) == sorted(package.__all__)
+    for each in package.__all__:
+        assert inspect.getdoc(getattr(package, each)) or not callable(getattr(package, each)), (
+            f"{each} has no docstring"
+        )
+
+
+def test_every_public_error_is_in_one_tree() -> None:
+    from cursus import errors
+
+    classes = [each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, Exception)]
+    for each in classes:
+        assert issubclass(each, errors.CursusError | UserWarning)
+        assert each.__name__ in (errors.__doc__ or "")
+
+
+def test_importing_the_core_needs_numpy_alone() -> None:
+    code = "import sys, cursus; print([n for n in ('pydantic','rich','tyro','matplotlib','torch') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_unpickles_or_evaluates() -> None:
+    forbidden = {"eval", "exec", "compile", "__import__"}
+    modules = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml"}
+    for path in SOURCE.rglob("*.py"):
+        if "testing" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in forbidden, f"{path}:{node.lineno}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [each.name for each in node.names] + [getattr(node, "module", "") or ""]
+                assert not modules & {name.split(".")[0] for name in names}, f"{path}:{node.lineno}"
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant), f"{path}:{node.lineno}"
+                assert node.value.value is False, f"{path}:{node.lineno}"
+
+
+def test_every_module_imports_and_says_what_it_is() -> None:
+    for module in pkgutil.walk_packages([str(SOURCE)], prefix="cursus."):
+        assert importlib.import_module(module.name).__doc__, module.name
