@@ -9,13 +9,13 @@ import argparse
 import statistics
 
 import numpy as np
-from reporting import Figures, main, table
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 import cursus
 from cursus.curricula.gates import Gate, Verdict
+from reporting import Figures, main, table
 
 THRESHOLD = 0.8
 RATES = (0.70, 0.75, 0.78, 0.80, 0.85, 0.90, 0.95)

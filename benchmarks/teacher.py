@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from reporting import Figures, main, table
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 import cursus
+from reporting import Figures, main, table
 
 BATCHES = (1, 8, 64, 256)
 SIZES = (10, 1_000, 1_000_000)

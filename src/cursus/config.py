@@ -50,17 +50,15 @@ def read(path: str | Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
+    if path.suffix not in (".toml", ".json"):
+        raise ConfigError(f"{path} is neither .toml nor .json.")
     try:
-        if path.suffix == ".toml":
-            return tomllib.loads(text)
-        if path.suffix == ".json":
-            found = json.loads(text, object_pairs_hook=_no_duplicates)
-            if not isinstance(found, dict):
-                raise ConfigError(f"{path} holds {type(found).__name__}: a configuration is an object.")
-            return found
+        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text, object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: {error}.") from error
-    raise ConfigError(f"{path} is neither .toml nor .json.")
+        raise ConfigError(f"{path}: {str(error).rstrip('.')}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} holds a {type(found).__name__}: a configuration is an object.")
+    return found
 
 
 def build(spec: Any, *, where: str = "config", types: Types = TYPES) -> Any:
@@ -89,24 +87,25 @@ def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> 
     changed = copy.deepcopy(dict(spec))
     place: Any = changed
     for key in keys[:-1]:
-        place = _step_into(place, key, setting)
+        place = _step_into(place, key, setting, changed)
     if not isinstance(place, dict):
         raise ConfigError(f"{setting!r}: there is no table to set {keys[-1]!r} in.")
-    known = _parameters(place["type"], types) if place.get("type") in types else place
-    if keys[-1] != "type" and keys[-1] not in known:
-        raise ConfigError(f"{setting!r}: {unknown(keys[-1], known)}")
     if keys[-1] == "type":
         _change_type(place, _known_type(_value(text.strip()), types), types)
-    else:
-        place[keys[-1]] = _value(text.strip())
+        return changed
+    known = _parameters(place["type"], types) if place.get("type") in types else place
+    if keys[-1] not in known and "**" not in known:
+        raise ConfigError(f"{setting!r}: {unknown(keys[-1], known)}")
+    place[keys[-1]] = _value(text.strip())
     return changed
 
 
 def _change_type(place: dict[str, Any], name: str, types: Types) -> None:
     """Another type, with those of the old settings that it has too and that were not the old type's defaults."""
-    before, after = _parameters(place["type"], types), _parameters(name, types)
+    before = _parameters(place["type"], types) if place.get("type") in types else {}
+    after = _parameters(name, types)
     for key in [key for key in place if key != "type"]:
-        if key not in after or key not in before or place[key] == before[key].default:
+        if key not in after or (key in before and place[key] == before[key].default):
             del place[key]
     place["type"] = name
 
@@ -119,77 +118,99 @@ def unknown(name: str, allowed: Iterable[str]) -> str:
     return f"{name!r} is not known here.{hint} Allowed: {', '.join(names)}."
 
 
+_BROKEN = object()  # stands for a part that could not be built; its problem is on the list
+
+
 def _build(spec: Any, where: str, types: Types, problems: list[str]) -> Any:
     if isinstance(spec, list):
-        return [_build(each, f"{where}[{place}]", types, problems) for place, each in enumerate(spec)]
+        built = [_build(each, f"{where}[{place}]", types, problems) for place, each in enumerate(spec)]
+        return _BROKEN if any(each is _BROKEN for each in built) else built
     if not isinstance(spec, dict):
         return spec
-    before = len(problems)
+    if spec.get("type") == "dict":
+        return {key: _build(value, f"{where}.{key}", types, problems) for key, value in spec.get("items", {}).items()}
     parts = {key: _build(value, f"{where}.{key}", types, problems) for key, value in spec.items() if key != "type"}
     if "type" not in spec:
-        return parts
+        return _BROKEN if any(part is _BROKEN for part in parts.values()) else parts
     if not isinstance(spec["type"], str) or spec["type"] not in types:
         problems.append(f"{where}.type: {unknown(str(spec['type']), types)}")
-        return None
-    parameters = _parameters(spec["type"], types)
-    problems += [
-        f"{where}: {unknown(key, parameters)}" for key in parts if key not in parameters and "**" not in parameters
-    ]
-    if len(problems) > before:
-        return None
+        return _BROKEN
     return _construct(spec["type"], types, parts, where, problems)
 
 
 def _construct(name: str, types: Types, parts: dict[str, Any], where: str, problems: list[str]) -> Any:
-    made = types[name]
-    if made is range:
-        return range(parts["start"], parts["stop"], parts.get("step", 1))
+    made, parameters = types[name], _parameters(name, types)
+    found = [
+        f"{where}: {unknown(key, parameters)}" for key in parts if key not in parameters and "**" not in parameters
+    ]
+    found += [
+        f"{where}: {key!r} is missing."
+        for key, each in parameters.items()
+        if key not in parts and key != "**" and each.default is each.empty
+    ]
+    found += [
+        f"{where}.{key}: {complaint}"
+        for key, hint in _hints(made).items()
+        if key in parts and parts[key] is not _BROKEN and (complaint := _complaint(hint, parts[key]))
+    ]
+    problems += found
+    if found or any(part is _BROKEN for part in parts.values()):
+        return _BROKEN
     try:
-        checked = _model(made)(**parts)
-        values = {key: getattr(checked, key) for key in parts}
-        return made(**values)
-    except pydantic.ValidationError as error:
-        for each in error.errors():
-            at = ".".join([where, *(str(part) for part in each["loc"][:1])])
-            problems.append(f"{at}: {each['msg']}, not {each['input']!r:.60}.")
-    except (CursusError, TypeError) as error:
+        return made(**parts) if made is not range else range(*(parts[key] for key in parameters if key in parts))
+    except (CursusError, TypeError, ValueError) as error:
         problems.append(f"{where}: {error}")
+        return _BROKEN
+
+
+def _complaint(hint: Any, value: Any) -> str | None:
+    """What pydantic has against a value of this type; the value itself is passed on as it is."""
+    try:
+        _adapter(hint).validate_python(value)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "callable_type":
+            return "a function cannot be read from a file. Make this object in Python and pass it on."
+        return f"{first['msg']}, not {value!r:.60}."
     return None
+
+
+def _adapter(hint: Any) -> pydantic.TypeAdapter[Any]:
+    try:
+        return pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(arbitrary_types_allowed=True))
+    except pydantic.PydanticUserError:  # a dataclass brings its own configuration
+        return pydantic.TypeAdapter(hint)
+
+
+def _hints(made: Any) -> dict[str, Any]:
+    if made is range:
+        return dict.fromkeys(("start", "stop", "step"), int)
+    return get_type_hints(made if hasattr(made, "__dataclass_fields__") else made.__init__)
+
+
+def _range(start: int, stop: int, step: int = 1) -> None:
+    """The arguments of `range`, which has no signature of its own."""
 
 
 def _parameters(name: str, types: Types) -> dict[str, Any]:
     """The keyword arguments of a type; `**` among them if it takes any."""
-    if types[name] is range:
-        return dict.fromkeys(("start", "stop", "step"))
     found = {}
-    for each in inspect.signature(types[name]).parameters.values():
-        if each.kind is each.VAR_KEYWORD:
-            found["**"] = each
-        elif each.kind is not each.POSITIONAL_ONLY:
-            found[each.name] = each
+    for each in inspect.signature(_range if types[name] is range else types[name]).parameters.values():
+        found["**" if each.kind is each.VAR_KEYWORD else each.name] = each
     return found
 
 
-def _model(made: Any) -> type[pydantic.BaseModel]:
-    """A pydantic model that checks the keyword arguments of a class against their annotations."""
-    hints = get_type_hints(made if hasattr(made, "__dataclass_fields__") else made.__init__)
-    fields: dict[str, Any] = {}
-    for each in inspect.signature(made).parameters.values():
-        if each.kind is each.KEYWORD_ONLY or each.kind is each.POSITIONAL_OR_KEYWORD:
-            required = each.default is each.empty
-            fields[each.name] = (hints[each.name], ... if required else pydantic.Field(default=each.default))
-    settings = pydantic.ConfigDict(extra="allow", arbitrary_types_allowed=True, strict=False)
-    return pydantic.create_model(made.__name__, __config__=settings, **fields)
-
-
 def _known_type(name: Any, types: Types) -> str:
-    if name not in types:
+    if not isinstance(name, str) or name not in types:
         raise ConfigError(f"type {unknown(str(name), types)}")
-    return str(name)
+    return name
 
 
-def _step_into(place: Any, key: str, setting: str) -> Any:
+def _step_into(place: Any, key: str, setting: str, whole: dict[str, Any]) -> Any:
+    """The table of this name; one that is not set here is inherited from the whole, as a stage inherits its gate."""
     if isinstance(place, dict):
+        if place.get(key, 0) is None and isinstance(whole.get(key), dict):
+            place[key] = copy.deepcopy(whole[key])
         if key in place and isinstance(place[key], dict | list):
             return place[key]
         tables = [name for name, value in place.items() if isinstance(value, dict | list)]
@@ -212,6 +233,6 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ConfigError(f"the key {key!r} occurs twice.")
+            raise ValueError(f"the key {key!r} occurs twice")
         found[key] = value
     return found

@@ -42,11 +42,13 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The settings of the run."""
-        return _read_object(self.config, f"{self.path} is not a run: it has no readable config.json")
+        complaint = f"{self.path} is not a run: it has no readable config.json"
+        return _read_object(self.config, complaint, ("seed", "max_lag", "ahead", "curriculum"))
 
     def read_status(self) -> dict[str, Any]:
         """How things stood when the status was last written."""
-        return _read_object(self.status, f"{self.path} has no readable status.json")
+        complaint = f"{self.path} has no readable status.json"
+        return _read_object(self.status, complaint, ("curriculum", "tickets", "explain", "tables", "time"))
 
 
 class Ledger:
@@ -228,11 +230,14 @@ def _take_lock(folder: RunFolder) -> int:
     return handle
 
 
-def _read_object(path: Path, complaint: str) -> dict[str, Any]:
+def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LedgerError(f"{complaint} ({error}).") from error
     if not isinstance(found, dict):
-        raise LedgerError(f"{complaint}: it holds {type(found).__name__}, not an object.")
+        raise LedgerError(f"{complaint}: it holds a {type(found).__name__}, not an object.")
+    missing = [key for key in keys if key not in found]
+    if missing:
+        raise LedgerError(f"{complaint}: it lacks {', '.join(missing)}.")
     return found

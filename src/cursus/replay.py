@@ -11,7 +11,7 @@ import numpy as np
 
 from cursus.config import build, override
 from cursus.curricula import Curriculum, Staged, Verdict
-from cursus.errors import ConfigError, LedgerError
+from cursus.errors import ConfigError, CursusError, LedgerError
 from cursus.ledger import RunFolder, read_events
 from cursus.randomness import TicketStream
 from cursus.tickets import TicketBook
@@ -75,49 +75,39 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
     is what it still lacked. What would have happened afterwards is not in the record, and so not in the answer.
     """
     config = RunFolder(run).read_config()
+    course = build(config["curriculum"], where="curriculum")
+    if not isinstance(course, Staged):
+        raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
     spec = config["curriculum"]
     for setting in settings:
         spec = override(spec, setting)
-    course, changed = build(config["curriculum"], where="curriculum"), build(spec, where="curriculum")
-    if not isinstance(course, Staged) or not isinstance(changed, Staged):
-        raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
+    changed = build(spec, where="curriculum")
+    if not isinstance(changed, Staged) or changed.names != course.names:
+        raise ConfigError(f"{', '.join(settings)}: only gates can be asked about, the stages must stay.")
     results = _results_by_visit(run, config, course)
     visits = []
     for number, (stage, entered, ended) in enumerate(_visits(run, course)):
-        seen = results.get((number, course.place(stage)), [])
-        visits.append(_judge(course, changed, stage, entered, ended, seen))
+        place = course.place(stage)
+        seen = results.get((number, place), [])
+        was, after, _ = _outcome(course, place, entered, seen)
+        would, would_after, reason = _outcome(changed, place, entered, seen)
+        visits.append(Visit(stage, len(seen), ended, after if was == ended else None, would, would_after, reason))
     return visits
 
 
-def _judge(
-    course: Staged, changed: Staged, stage: str, entered: dict[str, bool], ended: str, seen: list[bool]
-) -> Visit:
-    place = course.place(stage)
-    last = len(course.names) - 1
-    decided = _first_verdict(course, place, entered, seen)
-    evidence = changed.gate(place).open(**entered)
-    verdict, after = Verdict.STAY, None
-    for count, success in enumerate(seen, start=1):
-        found = evidence.add(success)
-        if found is Verdict.PROMOTE or (found is Verdict.DEMOTE and place > 0):
-            verdict, after = found, count
-            break
-    words = {
-        Verdict.STAY: "stay",
-        Verdict.PROMOTE: "graduation" if place == last else "promotion",
-        Verdict.DEMOTE: "demotion",
-    }
-    return Visit(stage, len(seen), ended, decided, words[verdict], after, evidence.because(verdict))
-
-
-def _first_verdict(course: Staged, place: int, entered: dict[str, bool], seen: list[bool]) -> int | None:
-    """After how many episodes the recorded gate decided, if it did."""
+def _outcome(course: Staged, place: int, entered: dict[str, bool], seen: list[bool]) -> tuple[str, int | None, str]:
+    """How a visit ends under this course's gate, after how many episodes, and why. Graduating does not end a visit."""
     evidence = course.gate(place).open(**entered)
+    graduated: tuple[str, int | None, str] | None = None
     for count, success in enumerate(seen, start=1):
-        found = evidence.add(success)
-        if found is Verdict.PROMOTE or (found is Verdict.DEMOTE and place > 0):
-            return count
-    return None
+        verdict = evidence.add(success)
+        if verdict is Verdict.PROMOTE and place < len(course.names) - 1:
+            return "promotion", count, evidence.because(verdict)
+        if verdict is Verdict.PROMOTE and graduated is None:
+            graduated = "graduation", count, evidence.because(verdict)
+        if verdict is Verdict.DEMOTE and place > 0:
+            return "demotion", count, evidence.because(verdict)
+    return graduated or ("stay", None, evidence.reason())
 
 
 def _visits(run: str | Path, course: Staged) -> Iterator[tuple[str, dict[str, bool], str]]:
@@ -153,23 +143,30 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
     """Every event that counts, with the episodes that were released to the curriculum because of it."""
     book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
     for event in read_events(run):
-        kind = event["event"]
-        if kind == "assign":
-            if event["first"] != book.next_ticket:
-                raise LedgerError(
-                    f"event {event['n']} of {run} assigns ticket {event['first']}, not {book.next_ticket}."
-                )
-            book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
-        elif kind == "finish":
-            success = np.array(event["success"], dtype=bool)
-            score = np.array(event.get("score", event["success"]), dtype=np.float64)
-            returns = np.array(event["return"], dtype=np.float64)
-            book.finish(book.check_open(event["ticket"]), success, returns, _ints(event["length"]), score)
-        elif kind == "lose":
-            book.lose(book.check_open(event["ticket"]))
-        elif kind == "withdraw":
-            book.withdraw(book.check_open(event["ticket"]))
-        yield event, book.release() if kind in ("finish", "lose", "withdraw") else None
+        try:
+            settled = _enter(book, event)
+        except (CursusError, KeyError, TypeError, ValueError) as error:
+            raise LedgerError(f"event {event['n']} of {run} does not fit those before it: {error}") from error
+        yield event, book.release() if settled else None
+
+
+def _enter(book: TicketBook, event: dict[str, Any]) -> bool:
+    """Enter an event into the book; whether it settled tickets."""
+    kind = event["event"]
+    if kind == "assign":
+        if event["first"] != book.next_ticket:
+            raise LedgerError(f"it assigns ticket {event['first']}, not {book.next_ticket}")
+        book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
+    elif kind == "finish":
+        success = np.array(event["success"], dtype=bool)
+        score = np.array(event.get("score", event["success"]), dtype=np.float64)
+        returns = np.array(event["return"], dtype=np.float64)
+        book.finish(book.check_open(event["ticket"]), success, returns, _ints(event["length"]), score)
+    elif kind == "lose":
+        book.lose(book.check_open(event["ticket"]))
+    elif kind == "withdraw":
+        book.withdraw(book.check_open(event["ticket"]))
+    return kind in ("finish", "lose", "withdraw")
 
 
 def _ints(values: Any) -> np.typing.NDArray[np.int64]:

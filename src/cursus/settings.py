@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -23,6 +23,8 @@ class HasSettings(Protocol):
 def describe(thing: Any) -> Any:
     """`thing` as JSON values; an object becomes `{"type": its class, **its settings}`.
 
+    A mapping that has a key `type` of its own becomes `{"type": "dict", "items": …}`, so that it is not taken for one.
+
     >>> from cursus import Discrete, Uniform
     >>> describe(Uniform(Discrete(3)))
     {'type': 'Uniform', 'tasks': {'type': 'Discrete', 'n': 3}, 'ids': None}
@@ -34,20 +36,23 @@ def describe(thing: Any) -> Any:
     if isinstance(thing, Path):
         return str(thing)
     if isinstance(thing, HasSettings):
-        return {"type": type(thing).__name__, **describe(thing.settings())}
+        return {"type": type(thing).__name__, **{key: describe(value) for key, value in thing.settings().items()}}
     if is_dataclass(thing) and not isinstance(thing, type):
-        values = {each.name: getattr(thing, each.name) for each in fields(thing)}
-        return {"type": type(thing).__name__, **describe(values)}
+        return {
+            "type": type(thing).__name__,
+            **{each.name: describe(getattr(thing, each.name)) for each in fields(thing)},
+        }
     if isinstance(thing, Mapping):
-        return {str(key): describe(value) for key, value in thing.items()}
+        plain = {str(key): describe(value) for key, value in thing.items()}
+        return {"type": "dict", "items": plain} if "type" in plain else plain
     if isinstance(thing, np.ndarray):
         return thing.tolist()
     if isinstance(thing, range):
         return {"type": "range", "start": thing.start, "stop": thing.stop, "step": thing.step}
     if isinstance(thing, Sequence):
         return [describe(each) for each in thing]
-    if isinstance(thing, Callable):  # type: ignore[arg-type]
-        return f"{thing.__module__}:{thing.__qualname__}"
+    if callable(thing):
+        return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
     raise SettingsError(f"{type(thing).__name__} cannot be written down as settings. Give it a settings() method.")
 
 

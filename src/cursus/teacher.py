@@ -77,6 +77,7 @@ class Teacher:
             self._ledger = Ledger.create(run, self._config())
             self._ledger.write("start", urgent=True, schema=SCHEMA, time=time.time())
             self.checkpoint()
+            self.flush()
 
     def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int) -> None:
         if max_lag is not None:

@@ -45,7 +45,7 @@ CURRICULA = {
     **{f"staged, {name}": lambda gate=gate: cursus.Staged(tasks=STAGES, gate=gate) for name, gate in GATES.items()},
     "staged, one stage": lambda: cursus.Staged(["only"]),
     "staged, mixed from all": lambda: cursus.Staged(
-        {"easy": range(0, 10), "hard": range(10, 20), "harder": range(15, 40)},
+        {"easy": range(10), "hard": range(10, 20), "harder": range(15, 40)},
         tasks=cursus.Product(size=[5, 9, 13, 17], seed=range(10)),
         gate=cursus.Wilson(threshold=0.6),
         mixing=cursus.FixedMixing(0.3, spread="all"),

@@ -79,7 +79,7 @@ def test_hidden_folders_and_other_files_are_no_levels(folder):
     (folder / ".git").mkdir()
     (folder / "README.md").write_text("about")
     (folder / "easy" / "notes.txt").write_text("about")
-    assert [level.name for level in Levels(folder)] == ["easy/one", "easy/two", "hard/three"]
+    assert [Levels(folder).level(task).name for task in range(3)] == ["easy/one", "easy/two", "hard/three"]
 
 
 # ---- metadata
@@ -106,12 +106,16 @@ def test_metadata_of_an_npz_level_is_json_text(tmp_path):
 def test_label_is_the_generator_or_else_the_stage(tmp_path):
     write_json(tmp_path, "easy", "a", {"metadata": {"generator": "maze"}})
     write_json(tmp_path, "easy", "b", {"metadata": {"description": "made by hand"}})
-    write_json(tmp_path, "easy", "c", {"metadata": {"generator": None}})
-    write_json(tmp_path, "hard", "d", {"metadata": {"generator": "maze"}})
+    write_json(tmp_path, "hard", "c", {"metadata": {"generator": "maze"}})
     space = Levels(tmp_path)
-    assert [space.label(task) for task in range(4)] == ["maze", "easy", "easy", "maze"]
-    names, which = space.labels(np.array([1, 0, 3]))
+    assert [space.label(task) for task in range(3)] == ["maze", "easy", "maze"]
+    names, which = space.labels(np.array([1, 0, 2]))
     assert (names, which.tolist()) == (["easy", "maze"], [0, 1, 1])
+
+
+def test_a_generator_of_null_is_none(tmp_path):
+    write_json(tmp_path, "easy", "a", {"metadata": {"generator": None}})
+    assert Levels(tmp_path).label(0) == "easy"
 
 
 @pytest.mark.parametrize("metadata", [3, "maze", ["maze"], None])
@@ -171,7 +175,8 @@ def test_one_string_is_no_list_of_stages(tmp_path):
 @pytest.mark.parametrize("stage", ["..", ".", "easy/../hard", "/", ""])
 def test_a_stage_is_a_folder_directly_inside(folder, stage):
     write_json(folder.parent, ".", "outside", {})
-    with pytest.raises(TaskError, match="has no folder"):
+    write_json(folder, ".", "loose", {})
+    with pytest.raises(TaskError, match="stage"):
         Levels(folder, [stage])
 
 
@@ -364,5 +369,5 @@ def test_fingerprint_depends_on_the_order_of_stages(folder):
 def test_settings_make_the_space_again(folder):
     space = Levels(folder, ["hard", "easy"], cache=5)
     again = Levels(**space.settings())
-    assert [level.name for level in again] == ["hard/three", "easy/one", "easy/two"]
+    assert [again.level(task).name for task in range(3)] == ["hard/three", "easy/one", "easy/two"]
     assert again.settings() == {"folder": str(folder), "stages": ["hard", "easy"], "cache": 5}

@@ -42,7 +42,7 @@ def test_an_unknown_name_is_answered_with_those_that_exist():
 @pytest.mark.parametrize(
     ("names", "complaint"),
     [
-        ("walk", "is one string: give a list of names"),
+        ("walk", "is not a list of names"),
         ([], "no task"),
         ({}, "no task"),
         (["a", "b", "a"], "'a' occurs twice"),

@@ -14,7 +14,7 @@ from tyro.conf import Positional, arg
 
 from cursus.cli import looking
 from cursus.cli.demo import run_demo
-from cursus.errors import CursusError
+from cursus.errors import ConfigError, CursusError
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
 Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
@@ -40,6 +40,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """How a run stands: a row per stage, the labels in it, and all decisions."""
+    if follow and as_json:
+        raise ConfigError("--follow is for people, --json for programs: choose one.")
     if as_json:
         _print_json(looking.show_data(run))
     elif follow:
@@ -81,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)
     except CursusError as error:
-        print(f"cursus: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"cursus: {looking.plain(line)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print("cursus: interrupted", file=sys.stderr)
@@ -93,4 +96,4 @@ def _console(to_stderr: bool = False) -> Console:
 
 
 def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json.dumps(data, indent=2))

@@ -4,106 +4,119 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pydantic
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from cursus import config
 from cursus.cli import plot
+from cursus.cli.demo_tables import LiveTable, Trials, mastery, summary
+from cursus.cli.looking import plain
 from cursus.curricula import Curriculum, Staged
-from cursus.errors import ConfigError, MissingExtra
-from cursus.ledger import RunFolder
-from cursus.settings import check_count
-from cursus.sim import ChainStudent, SteadyStudent
+from cursus.errors import ConfigError, CursusError, MissingExtra
+from cursus.settings import check_count, check_share
+from cursus.sim import ChainStudent, SteadyStudent, Student
 from cursus.sim.trial import Trial, run_trial
 from cursus.teacher import Teacher
 
 _TYPES = {**config.TYPES, "ChainStudent": ChainStudent, "SteadyStudent": SteadyStudent}
+_SUMMARY = "summary.json"
+_MARK = "cursus demo"
 
 
-class _Plan(pydantic.BaseModel):
+class Plan(pydantic.BaseModel):
     """The keys of a demonstration file."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
     num_envs: int = 8
     mastery: float = 0.8
-    most_episodes: int = 15000
+    most_episodes: int = 20000
     student: dict[str, Any]
     tasks: dict[str, Any]
     courses: dict[str, dict[str, Any]]
+
+    def course(self, name: str) -> Curriculum:
+        """A fresh curriculum for one student."""
+        spec = {"tasks": self.tasks, **self.courses[name]}
+        built = config.build(spec, where=f"courses.{name}", types=_TYPES)
+        if not isinstance(built, Curriculum):
+            raise ConfigError(f"courses.{name} is not a curriculum: give it a type, such as Staged.")
+        return built
+
+    def make_student(self, seed: int) -> Student:
+        """A fresh student."""
+        built = config.build({**self.student, "seed": seed}, where="student", types=_TYPES)
+        if not isinstance(built, Student):
+            raise ConfigError("student is not a student: give it a type, such as ChainStudent.")
+        return built
 
 
 def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int, *, as_json: bool) -> None:
     """Teach some students under every course, and show what came of it."""
     check_count("seeds", seeds)
     plan = _read_plan(config_file)
-    trials: dict[str, list[Trial]] = {name: [] for name in plan.courses}
-    _clear(out)
-    live_table = console.is_terminal and not as_json
-    with (
-        Live(_table(trials, seeds, {}), console=console, refresh_per_second=8, transient=True)
-        if live_table
-        else _Silent() as live
-    ):
-        for name, spec in plan.courses.items():
+    _make_room(out, plan)
+    trials: Trials = {name: [] for name in plan.courses}
+    with LiveTable(console, trials, seeds, quiet=as_json) as live:
+        for name in plan.courses:
             for seed in range(seeds):
-
-                def progress(trial: Trial, teacher: Teacher, name: str = name) -> None:
-                    live.update(_table(trials, seeds, {name: (trial, teacher.curriculum)}))
-
                 run = out / _folder_name(name) if seed == 0 else None
-                trials[name].append(_teach(plan, spec, seed, run, progress))
-            if not live_table and not as_json:
-                console.print(f"{name}: {_mastery(trials[name])}")
+                trials[name].append(_teach(plan, name, seed, run, live.watch(name)))
+            live.say(f"{plain(name)}: {mastery(trials[name])}")
+    _write_summary(out, trials)
     if as_json:
-        print(json.dumps(_data(trials, out), indent=2))
-        return
-    _summarise(console, plan, trials, seeds, out)
+        print(json.dumps(_data(out, trials), indent=2))
+    else:
+        _tell(console, plan, trials, out)
 
 
-class _Silent:
-    """What stands in for the live table where the output is no terminal."""
-
-    def __enter__(self) -> _Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, _: object) -> None:
-        """Show nothing."""
-
-
-def _read_plan(path: Path | None) -> _Plan:
+def _read_plan(path: Path | None) -> Plan:
     source = Path(str(files("cursus.cli") / "demo.toml")) if path is None else path
     found = config.read(source)
     for key in found:
-        if key not in _Plan.model_fields:
-            raise ConfigError(f"{source}: {config.unknown(key, _Plan.model_fields)}")
+        if key not in Plan.model_fields:
+            raise ConfigError(f"{source}: {config.unknown(key, Plan.model_fields)}")
     try:
-        return _Plan(**found)
+        plan = Plan(**found)
     except pydantic.ValidationError as error:
         lines = [f"{source}: {'.'.join(map(str, each['loc']))}: {each['msg']}." for each in error.errors()]
         raise ConfigError("\n".join(lines)) from None
+    _check_plan(plan, source)
+    return plan
 
 
-def _teach(
-    plan: _Plan, spec: dict[str, Any], seed: int, run: Path | None, progress: Callable[[Trial, Teacher], None]
-) -> Trial:
-    curriculum = config.build({"tasks": plan.tasks, **spec}, where="courses", types=_TYPES)
-    student = config.build({**plan.student, "seed": seed}, where="student", types=_TYPES)
+def _check_plan(plan: Plan, source: Path) -> None:
+    """Find everything that is wrong before the first student is taught."""
+    try:
+        check_count("num_envs", plan.num_envs)
+        check_count("most_episodes", plan.most_episodes)
+        check_share("mastery", plan.mastery)
+        student = plan.make_student(0)
+        sizes = {name: plan.course(name).tasks.size for name in plan.courses}
+    except CursusError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    if not sizes:
+        raise ConfigError(f"{source}: there is no course. Give at least one, such as [courses.uniform].")
+    for name, size in sizes.items():
+        if size != len(student.chances()):
+            raise ConfigError(
+                f"{source}: the student knows {len(student.chances())} tasks, course {name!r} has {size}."
+            )
+    folders = [_folder_name(name) for name in sizes]
+    if len(set(folders)) < len(folders) or not all(folders):
+        raise ConfigError(f"{source}: some of these courses would share a folder: {'; '.join(sizes)}. Name them apart.")
+
+
+def _teach(plan: Plan, name: str, seed: int, run: Path | None, progress: Callable[[Trial, Teacher], None]) -> Trial:
     return run_trial(
-        curriculum,
-        student,
+        plan.course(name),
+        plan.make_student(seed),
         seed=seed,
         num_envs=plan.num_envs,
         mastery=plan.mastery,
@@ -113,122 +126,71 @@ def _teach(
     )
 
 
-def _clear(out: Path) -> None:
-    """Make room for a new demonstration; never touches a folder that is not one."""
-    if not out.exists() or not any(out.iterdir()):
-        return
-    if not (out / "summary.json").exists():
-        raise ConfigError(f"{out} holds something else than a demonstration. Choose another folder with --out.")
-    for run in out.iterdir():
-        if run.is_dir() and RunFolder(run).events.exists():
-            shutil.rmtree(run)
-
-
-def _table(trials: Mapping[str, list[Trial]], seeds: int, running: Mapping[str, tuple[Trial, Curriculum]]) -> Table:
-    table = Table(title="Teaching …", title_justify="left", title_style="italic", header_style="bold")
-    for name, side in (
-        ("course", "left"),
-        ("student", "right"),
-        ("episodes", "right"),
-        ("stage", "left"),
-        ("hardest task", "left"),
-    ):
-        table.add_column(name, justify="right" if side == "right" else "left", min_width=10)
-    for name, done in trials.items():
-        if name in running:
-            trial, curriculum = running[name]
-            stage = curriculum.stage if isinstance(curriculum, Staged) else "–"
-            bar = _bar(trial.curve[-1][1])
-            table.add_row(Text(name, "bold cyan"), f"{len(done) + 1} of {seeds}", f"{trial.episodes:,}", stage, bar)
-        elif done:
-            table.add_row(Text(name, "green"), f"{len(done)} of {seeds}", _mastery(done), "", "")
-        else:
-            table.add_row(Text(name, "dim"), "", "", "", "")
-    return table
-
-
-def _bar(share: float, width: int = 20) -> str:
-    full = round(share * width)
-    return f"{'█' * full}{'░' * (width - full)} {share:.2f}"
-
-
-def _mastery(trials: list[Trial]) -> str:
-    """In how many episodes the hardest task was mastered, by the median student."""
-    if not any(trial.mastered for trial in trials):
-        return f"never in {trials[0].episodes:,} episodes"
-    episodes = statistics.median_high([trial.episodes if trial.mastered else 10**9 for trial in trials])
-    return (
-        f"{episodes:,} episodes" if episodes < 10**9 else f"{sum(t.mastered for t in trials)} of {len(trials)} students"
-    )
-
-
-def _summarise(console: Console, plan: _Plan, trials: Mapping[str, list[Trial]], seeds: int, out: Path) -> None:
-    console.print(_summary(plan, trials, seeds))
-    console.print(plot.in_terminal({name: plot.middle(_curves(done)) for name, done in trials.items()}, width=72))
+def _make_room(out: Path, plan: Plan) -> None:
+    """Remove the runs of an earlier demonstration, and nothing else."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file. Choose a folder with --out.")
+    if out.exists() and any(out.iterdir()):
+        for run in _earlier_runs(out):
+            shutil.rmtree(out / run, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "summary.json").write_text(json.dumps(_data(trials, out), indent=2) + "\n", encoding="utf-8")
-    picture = out / "demo.png"
+    _write_summary(out, {name: [] for name in plan.courses})
+
+
+def _earlier_runs(out: Path) -> list[str]:
+    try:
+        found = json.loads((out / _SUMMARY).read_text(encoding="utf-8"))
+        runs = [str(each["folder"]) for each in found["courses"].values()] if found["made_by"] == _MARK else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        runs = None
+    if runs is None or any(_folder_name(run.replace("-", " ")) != run for run in runs):
+        raise ConfigError(f"{out} holds something else than a demonstration. Choose another folder with --out.")
+    return runs
+
+
+def _write_summary(out: Path, trials: Trials) -> None:
+    (out / _SUMMARY).write_text(json.dumps(_data(out, trials), indent=2) + "\n", encoding="utf-8")
+
+
+def _data(out: Path, trials: Trials) -> dict[str, Any]:
+    counted = ("mastered", "episodes", "promotions", "false_promotions", "demotions")
+    return {
+        "made_by": _MARK,
+        "courses": {
+            name: {
+                "folder": _folder_name(name),
+                "run": str(out / _folder_name(name)),
+                "students": [{key: getattr(trial, key) for key in counted} for trial in done],
+            }
+            for name, done in trials.items()
+        },
+    }
+
+
+def _tell(console: Console, plan: Plan, trials: Trials, out: Path) -> None:
+    console.print(summary(trials, plan.num_envs))
+    curves = {plain(name): [trial.curve for trial in done] for name, done in trials.items()}
+    console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72))
     try:
         plot.as_png(
-            picture,
-            {name: _curves(done) for name, done in trials.items()},
+            out / "demo.png",
+            curves,
             title="What a curriculum buys",
             x_label="episodes practised",
             y_label="true success at the hardest task",
             mastery=plan.mastery,
         )
-        console.print(f"\nThe same as a picture: {picture}")
+        console.print(Text(f"\nThe same as a picture: {out / 'demo.png'}"))
     except MissingExtra as missing:
-        console.print(f"\nNo picture: {missing}")
-    chosen = out / _folder_name(list(trials)[-1])
+        console.print(Text(f"\nNo picture: {missing}"))
+    name = list(trials)[-1]
+    run = out / _folder_name(name)
+    commands = [f"cursus show {run}", f"cursus explain {run}", f"cursus replay {run}"]
+    if isinstance(plan.course(name), Staged):
+        commands.insert(2, f"cursus explain {run} --what-if gate.threshold=0.9")
     console.print("Every assignment, result and decision is on record. Look at it:")
-    for command in (
-        f"cursus show {chosen}",
-        f"cursus explain {chosen}",
-        f"cursus explain {chosen} --what-if gate.threshold=0.9",
-        f"cursus replay {chosen}",
-    ):
-        console.print(f"  {command}", style="cyan", soft_wrap=True)
-
-
-def _summary(plan: _Plan, trials: Mapping[str, list[Trial]], seeds: int) -> Table:
-    table = Table(
-        title=f"{seeds} student(s) per course, {plan.num_envs} environments: the median, and sums over all students",
-        title_justify="left", title_style="italic", header_style="bold",
-    )  # fmt: skip
-    table.add_column("course")
-    for name in ("hardest task mastered after", "promotions", "of these false", "demotions"):
-        table.add_column(name, justify="right")
-    for name, done in trials.items():
-        staged = sum(trial.promotions for trial in done) > 0
-        sums = [sum(getattr(t, each) for t in done) for each in ("promotions", "false_promotions", "demotions")]
-        table.add_row(name, _mastery(done), *(f"{each:,}" if staged else "–" for each in sums))
-    return table
-
-
-def _curves(trials: list[Trial]) -> list[plot.Curve]:
-    return [trial.curve for trial in trials]
-
-
-def _data(trials: Mapping[str, list[Trial]], out: Path) -> dict[str, Any]:
-    return {
-        "courses": {
-            name: {
-                "run": str(out / _folder_name(name)),
-                "students": [
-                    {
-                        "mastered": trial.mastered,
-                        "episodes": trial.episodes,
-                        "promotions": trial.promotions,
-                        "false_promotions": trial.false_promotions,
-                        "demotions": trial.demotions,
-                    }
-                    for trial in done
-                ],
-            }
-            for name, done in trials.items()
-        }
-    }
+    for command in commands:
+        console.print(Text(f"  {command}", "cyan"), soft_wrap=True)
 
 
 def _folder_name(name: str) -> str:

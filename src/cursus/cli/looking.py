@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -75,7 +76,7 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     if mixes:
         console.print(Text(f"({mixes} changes of mix are not listed; --json has them)", "dim"))
     console.print()
-    console.print(Text(plain(data["explain"])))
+    console.print(Text(plain(data["explain"], keep_lines=True)))
 
 
 def replay_data(run: Path) -> dict[str, Any]:
@@ -102,9 +103,8 @@ def print_replay(console: Console, data: Mapping[str, Any]) -> None:
     console.print(f"Replayed {counted}: [bold red]not as recorded[/]. {data['different_draws']:,} draws differ.")
     for place, (before, now) in enumerate(zip(data["recorded"], data["replayed"], strict=False)):
         if before != now:
-            console.print(
-                Text(plain(f"first different decision, number {place}:\n  {before['text']}\n  {now['text']}"))
-            )
+            console.print(f"first different decision, number {place}:")
+            console.print(Text(f"  {plain(before['text'])}\n  {plain(now['text'])}"))
             break
 
 
@@ -142,16 +142,13 @@ def _repeats(name: str, data: Mapping[str, Any]) -> bool:
 
 def as_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of plain values as a table; columns that are empty throughout are left out."""
-    table = Table(title=title.capitalize(), title_justify="left", title_style="italic", header_style="bold")
+    table = Table(title=f"\n{title.capitalize()}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
     merged = {"low", "high"} <= set(columns)
     shown = [name for name in columns if not (merged and name in ("low", "high"))]
     for name in shown:
         is_number = all(isinstance(row.get(name), int | float | None) for row in rows)
-        long = name in ("label", "because")
-        table.add_column(
-            name.replace("_", " "), justify="right" if is_number else "left", overflow="fold", no_wrap=not long
-        )
+        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         cells = [_cell(name, row, merged) for name in shown]
         table.add_row(*cells)
@@ -205,6 +202,8 @@ def _age(written: float) -> str:
     return f"as of {seconds:.0f} seconds ago"
 
 
-def plain(text: str) -> str:
+def plain(text: str, *, keep_lines: bool = False) -> str:
     """Text from a file without characters that could steer a terminal."""
-    return "".join(each if each == "\n" or each.isprintable() else f"\\x{ord(each):02x}" for each in text)
+    return "".join(
+        each if each.isprintable() or (keep_lines and each == "\n") else f"\\x{ord(each):02x}" for each in text
+    )

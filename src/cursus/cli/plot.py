@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.text import Text
 from cursus.errors import MissingExtra
 
 Curve = Sequence[tuple[float, float]]
-COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83")
+_COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a braille cell, row by row
 
 
@@ -19,7 +20,7 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
     """Curves with values from 0 to 1, drawn with braille dots."""
     right = max(x for curve in curves.values() for x, _ in curve) or 1.0
     cells: dict[tuple[int, int], tuple[int, str]] = {}
-    for curve, colour in zip(curves.values(), COLOURS, strict=False):
+    for curve, colour in zip(curves.values(), cycle(_COLOURS), strict=False):
         xs, ys = np.array(curve, dtype=float).T
         columns = np.arange(2 * width)
         at = columns / (2 * width - 1) * right
@@ -42,7 +43,7 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
     text.append(f"     └{'─' * width}\n", "dim")
     end = f"{right:,.0f} {x_label}"
     text.append(f"      0{end.rjust(width - 1)}\n", "dim")
-    for name, colour in zip(curves, COLOURS, strict=False):
+    for name, colour in zip(curves, cycle(_COLOURS), strict=False):
         text.append("  ━━ ", colour)
         text.append(name)
     return text
@@ -60,10 +61,10 @@ def as_png(
     axes = figure.add_subplot()
     axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
     axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
-    for (name, curves), colour in zip(bundles.items(), COLOURS, strict=False):
+    for (name, curves), colour in zip(bundles.items(), cycle(_COLOURS), strict=False):
         for curve in curves:
             axes.plot(*np.array(curve).T, color=colour, linewidth=0.7, alpha=0.35)
-        axes.plot(*np.array(middle(curves)).T, color=colour, linewidth=2.2, label=name)
+        axes.plot(*np.array(middle(curves)).T, color=colour, linewidth=2.2, label=name.replace("$", r"\$"))
     axes.set(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, 1), xlim=(0, None))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)

@@ -37,6 +37,9 @@ class NoMixing(Mixing):
 
     spread: Spread = "previous"
 
+    def __post_init__(self) -> None:
+        self._check_spread()
+
     def chance(self, success: float | None, episodes: int) -> float:
         """Zero."""
         return 0.0

@@ -280,6 +280,12 @@ class Staged(Curriculum):
         """The gate of a stage."""
         return self._gates[place]
 
+    def stage_weights(self, place: int) -> FloatArray:
+        """The share of each task within a stage."""
+        weights = self._blank_weights()
+        self._decks[place].add_weights(weights, 1.0)
+        return weights
+
     @property
     def graduated(self) -> bool:
         """Whether the last stage's gate was passed in this visit."""

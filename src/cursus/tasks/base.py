@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from cursus.errors import TaskError
 from cursus.types import IntArray
 
 _MOST_NATURAL_STAGES = 100_000
+MOST_TASKS = 2**62
+"""Ids must fit 63 bits, with room to spare for arithmetic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class TaskSpace(ABC):
 
     def check(self, tasks: Any) -> IntArray:
         """`tasks` as an array of ids, or a `TaskError` that names the first one that is not in the space."""
-        ids = np.asarray(tasks)
+        try:
+            ids = np.asarray(tasks)
+        except ValueError:
+            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.") from None
         if ids.size == 0:
             return np.empty(0, dtype=np.int64)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
@@ -84,6 +89,9 @@ class TaskSpace(ABC):
 
     def __len__(self) -> int:
         return self.size
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[task] for task in range(self.size))
 
     def __contains__(self, task: object) -> bool:
         return isinstance(task, int | np.integer) and not isinstance(task, bool) and 0 <= int(task) < self.size

@@ -29,8 +29,14 @@ class Box(TaskSpace):
     """
 
     def __init__(self, low: ArrayLike, high: ArrayLike, names: Sequence[str] | None = None) -> None:
-        self._low, self._high = np.broadcast_arrays(*np.atleast_1d(_floats("low", low), _floats("high", high)))
-        if self._low.ndim != 1 or self._low.size == 0 or not np.all(np.isfinite([self._low, self._high])):
+        try:
+            bounds = np.broadcast_arrays(*np.atleast_1d(_floats("low", low), _floats("high", high)))
+        except ValueError:
+            raise SettingsError(f"Box(low={low!r}, high={high!r}): low and high have different lengths.") from None
+        self._low, self._high = (bound.copy() for bound in bounds)
+        with np.errstate(over="ignore"):
+            finite = np.all(np.isfinite([self._low, self._high, self._high - self._low]))
+        if self._low.ndim != 1 or self._low.size == 0 or not finite:
             raise SettingsError(f"Box(low={low!r}, high={high!r}): give finite numbers, or one flat list for each.")
         if not np.all(self._low < self._high):
             raise SettingsError(f"Box(low={low!r}, high={high!r}): every low must be below its high.")
@@ -60,13 +66,18 @@ class Box(TaskSpace):
         """The points of many ids, shape `(len(tasks), axes)`."""
         top = (1 << self._bits) - 1
         share = ((tasks[:, None] >> self._shifts) & top) / top
-        return self._low * (1.0 - share) + self._high * share
+        return np.clip(self._low * (1.0 - share) + self._high * share, self._low, self._high)
 
     def id(self, point: ArrayLike | Mapping[str, float]) -> int:
         """The id of the nearest point."""
         if isinstance(point, Mapping):
-            point = [point[name] for name in self._names or ()]
-        values = np.atleast_1d(_floats("point", point))
+            if self._names is None or set(point) != set(self._names):
+                raise TaskError(f"a point of {self!r} has one value for each of {self._names}, not {point!r}.")
+            point = [point[name] for name in self._names]
+        try:
+            values = np.atleast_1d(_floats("point", point))
+        except SettingsError as error:
+            raise TaskError(str(error)) from None
         if values.shape != self._low.shape or not np.all((self._low <= values) & (values <= self._high)):
             raise TaskError(f"point {point!r} is not in {self!r}.")
         steps = np.rint((values - self._low) / (self._high - self._low) * ((1 << self._bits) - 1)).astype(np.int64)

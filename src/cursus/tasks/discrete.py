@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from cursus.errors import SettingsError
 from cursus.settings import check_count
-from cursus.tasks.base import TaskSpace
+from cursus.tasks.base import MOST_TASKS, TaskSpace
 from cursus.types import IntArray
 
 
@@ -21,6 +22,8 @@ class Discrete(TaskSpace):
 
     def __init__(self, n: int) -> None:
         check_count("n", n)
+        if n > MOST_TASKS:
+            raise SettingsError(f"n={n} is too many: ids go up to 2**62.")
         self._n = int(n)
 
     @property

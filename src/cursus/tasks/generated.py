@@ -9,7 +9,8 @@ from numpy.random import Generator
 
 from cursus.errors import SettingsError
 from cursus.randomness import check_seed, generator
-from cursus.tasks.base import TaskSpace
+from cursus.settings import check_count
+from cursus.tasks.base import MOST_TASKS, TaskSpace
 
 
 class Generated(TaskSpace):
@@ -31,12 +32,15 @@ class Generated(TaskSpace):
         seed: int = 0,
         *,
         label: Callable[[Any], str] | None = None,
-        size: int = 2**62,
+        size: int = MOST_TASKS,
     ) -> None:
         if not callable(make):
             raise SettingsError(f"make={make!r} is not a function. It takes a numpy Generator and returns parameters.")
-        if not 1 <= size <= 2**62:
-            raise SettingsError(f"size={size!r} must lie between 1 and 2**62.")
+        if label is not None and not callable(label):
+            raise SettingsError(f"label={label!r} is not a function. It takes the parameters and returns a string.")
+        check_count("size", size)
+        if size > MOST_TASKS:
+            raise SettingsError(f"size={size} is too many: ids go up to 2**62.")
         self._make = make
         self._seed = check_seed(seed)
         self._label = label

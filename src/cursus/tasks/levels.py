@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ class Levels(TaskSpace):
 
     def __init__(self, folder: str | Path, stages: Sequence[str] | None = None, *, cache: int = 1000) -> None:
         check_count("cache", cache)
+        if stages is not None and (isinstance(stages, str) or len(stages) == 0):
+            raise TaskError(f"stages={stages!r} is not a list of stages. Leave it out to take every folder.")
         self._folder = Path(folder)
         self._stage_names = list(stages) if stages is not None else _stages_in(self._folder)
         self._cache_size = cache
@@ -60,7 +63,7 @@ class Levels(TaskSpace):
         folder = self._folder / stage
         if stage in self._stages:
             raise TaskError(f"stage {stage!r} is named twice.")
-        if Path(stage).name != stage or not folder.is_dir():
+        if stage in ("", ".", "..") or Path(stage).name != stage or not folder.is_dir():
             raise TaskError(f"stage {stage!r} has no folder {folder}. Make it, or leave the stage out.")
         files = sorted(each for each in folder.iterdir() if each.suffix in (".json", ".npz"))
         if not files:
@@ -69,7 +72,9 @@ class Levels(TaskSpace):
         for file in files:
             metadata = _metadata(file, _read(file))
             self._digest = crc32(f"{stage}/{file.name}".encode() + file.read_bytes(), self._digest)
-            name = str(metadata.get("id", f"{stage}/{file.stem}"))
+            name = metadata.get("id", f"{stage}/{file.stem}")
+            if not isinstance(name, str) or not name:
+                raise TaskError(f"the id of level {file} is {name!r}: it must be a non-empty string.")
             self._levels.append(Level(name, stage, file, metadata))
         self._stages[stage] = range(first, len(self._levels))
 
@@ -87,23 +92,23 @@ class Levels(TaskSpace):
 
     def level(self, task: int) -> Level:
         """Name, stage, file and metadata of a level, without loading it."""
-        return self._levels[task]
+        return self._levels[int(self.check([task])[0])]
 
     def label(self, task: int) -> str:
         """The generator of the level, else its stage."""
         level = self._levels[task]
-        return str(level.metadata.get("generator", level.stage))
+        generator = level.metadata.get("generator")
+        return level.stage if generator is None else str(generator)
 
     def params(self, task: int) -> Any:
-        """The content of the level: what its JSON holds, or a dict of the arrays in its NPZ."""
+        """The content of the level, the caller's to change: what its JSON holds, or a dict of the arrays in its NPZ."""
         if task in self._cache:
             self._cache.move_to_end(task)
-            return self._cache[task]
-        content = _read(self._levels[task].file)
-        self._cache[task] = content
-        if len(self._cache) > self._cache_size:
-            self._cache.popitem(last=False)
-        return content
+        else:
+            self._cache[task] = _read(self._levels[task].file)
+            if len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
+        return deepcopy(self._cache[task])
 
     def stages(self) -> dict[str, Sequence[int]]:
         """The folders, in the order given, or else sorted by name."""
@@ -117,9 +122,6 @@ class Levels(TaskSpace):
     def fingerprint(self) -> str:
         """A checksum of all names and contents: a resumed run refuses a folder that was changed meanwhile."""
         return f"{self._digest:08x}"
-
-    def __iter__(self) -> Iterator[Level]:
-        return iter(self._levels)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict()}
@@ -142,8 +144,8 @@ def _read(file: Path) -> Any:
         if file.suffix == ".json":
             return json.loads(file.read_text(encoding="utf-8"))
         return _read_arrays(file)
-    except (OSError, ValueError, EOFError, RecursionError, zipfile.BadZipFile) as error:
-        raise TaskError(f"level {file} cannot be read: {error}") from error
+    except Exception as error:  # whatever a damaged file makes zipfile, zlib or NumPy's header parser raise
+        raise TaskError(f"level {file} cannot be read: {error or type(error).__name__}") from error
 
 
 def _read_arrays(file: Path) -> dict[str, Any]:
@@ -151,8 +153,12 @@ def _read_arrays(file: Path) -> dict[str, Any]:
         unpacked = sum(member.file_size for member in archive.infolist())
     if unpacked > _MOST_UNPACKED_BYTES:
         raise ValueError(f"it unpacks to {unpacked:,} bytes, more than {_MOST_UNPACKED_BYTES:,}")
-    with np.load(file, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"its member {name!r} is not an array")
+    return arrays
 
 
 def _metadata(file: Path, content: Any) -> Mapping[str, Any]:

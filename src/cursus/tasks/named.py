@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from cursus.errors import SettingsError, TaskError
@@ -19,8 +20,8 @@ class Named(TaskSpace):
     """
 
     def __init__(self, names: Iterable[str] | Mapping[str, Any]) -> None:
-        if isinstance(names, str):
-            raise SettingsError(f"Named({names!r}) is one string: give a list of names.")
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise SettingsError(f"Named({names!r}) is not a list of names.")
         self._params = dict(names) if isinstance(names, Mapping) else None
         self._names = list(names)
         if not self._names:
@@ -42,9 +43,9 @@ class Named(TaskSpace):
         return self._names[task]
 
     def params(self, task: int) -> Any:
-        """The name, or the parameters that were given for it."""
+        """The name, or a copy of the parameters that were given for it."""
         name = self._names[task]
-        return name if self._params is None else self._params[name]
+        return name if self._params is None else deepcopy(self._params[name])
 
     def id(self, name: str) -> int:
         """The number of the task with this name."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks.base import TaskSpace
+from cursus.tasks.base import MOST_TASKS, TaskSpace
 from cursus.tasks.discrete import distinct
 from cursus.types import IntArray
 
@@ -18,7 +18,7 @@ class Product(TaskSpace):
     """Every combination of the values of some axes; the environment gets a dict with one value per axis.
 
     Nothing is listed: a task is computed from its id, the last axis changing fastest. The label is made of the axes
-    named in `label_by`, which is the first axis unless told otherwise.
+    named in `label_by`, which is the first axis unless told otherwise. Axes can also be given as one mapping, `axes`.
 
     >>> space = Product(size=[5, 9], lava=[False, True])
     >>> space[3]
@@ -30,21 +30,24 @@ class Product(TaskSpace):
     def __init__(
         self,
         axes: Mapping[str, Sequence[Any]] | None = None,
-        /,
         *,
         label_by: Sequence[str] | None = None,
         **more_axes: Sequence[Any],
     ) -> None:
-        self._axes: dict[str, Sequence[Any]] = {**(axes or {}), **more_axes}
+        self._axes = {name: _as_sequence(values) for name, values in {**(axes or {}), **more_axes}.items()}
         if not self._axes:
             raise SettingsError("Product() has no axis. Give at least one, such as Product(size=[5, 9]).")
         for name, values in self._axes.items():
-            if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+            if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
                 raise SettingsError(f"axis {name}={values!r} must be a list with at least one value.")
+            if not isinstance(values, range) and len({repr(value) for value in values}) < len(values):
+                raise SettingsError(f"axis {name}={values!r:.80} holds a value twice.")
         self._shape = tuple(len(values) for values in self._axes.values())
         self._size = math.prod(self._shape)
-        if self._size >= 2**63:
-            raise SettingsError(f"Product of {self._size:.1e} tasks: ids must fit 63 bits.")
+        if self._size > MOST_TASKS:
+            raise SettingsError(f"a product of {float(self._size):.1e} tasks is too many: ids go up to 2**62.")
+        if isinstance(label_by, str):
+            raise SettingsError(f"label_by={label_by!r} is one string: give a list of axes.")
         self._label_by = tuple(label_by) if label_by is not None else (next(iter(self._axes)),)
         for name in self._label_by:
             if name not in self._axes:
@@ -73,7 +76,7 @@ class Product(TaskSpace):
         for name, values in self._axes.items():
             if params[name] not in values:
                 raise TaskError(f"{params[name]!r} is not on axis {name!r} of {self!r}.")
-            places.append(list(values).index(params[name]))
+            places.append(values.index(params[name]))
         return int(np.ravel_multi_index(places, self._shape))
 
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
@@ -87,7 +90,11 @@ class Product(TaskSpace):
 
     def settings(self) -> Mapping[str, Any]:
         """The axes and `label_by`."""
-        return {"label_by": list(self._label_by), **self._axes}
+        return {"axes": self._axes, "label_by": list(self._label_by)}
 
     def __repr__(self) -> str:
         return f"Product({', '.join(f'{name}[{len(values)}]' for name, values in self._axes.items())})"
+
+
+def _as_sequence(values: Any) -> Any:
+    return values.tolist() if isinstance(values, np.ndarray) else values
