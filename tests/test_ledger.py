@@ -20,8 +20,11 @@ def numbers(run: Path) -> list[int]:
     return [event["n"] for event in read_events(run)]
 
 
+CONFIG = {"schema": 1, "seed": 0, "max_lag": None, "ahead": 0, "curriculum": {}}
+
+
 def written(run: Path, events: int) -> Ledger:
-    ledger = Ledger.create(run, {"schema": 1})
+    ledger = Ledger.create(run, CONFIG)
     for number in range(events):
         ledger.write("note", value=number)
     ledger.flush()
@@ -35,10 +38,19 @@ def test_events_come_back_in_order_with_their_numbers(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
-    written(tmp_path / "run", 1).close()
+    cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run").close()
+    events = RunFolder(tmp_path / "run").events.read_bytes()
+    curriculum = cursus.Uniform(3)
     with pytest.raises(LedgerError, match="already holds a run"):
-        Ledger.create(tmp_path / "run", {})
-    assert numbers(tmp_path / "run") == [0]
+        cursus.Teacher(curriculum, run=tmp_path / "run")
+    assert RunFolder(tmp_path / "run").events.read_bytes() == events
+    cursus.Teacher.resume(curriculum, tmp_path / "run").close()
+
+
+def test_a_run_that_ended_before_its_first_checkpoint_can_be_begun_again(tmp_path: Path) -> None:
+    written(tmp_path / "run", 3).close()
+    cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run").close()
+    assert [event["event"] for event in read_events(tmp_path / "run")] == ["start", "checkpoint"]
 
 
 @pytest.mark.parametrize("torn", [b'{"n":3,"ev', b"x", b'{"n":3,"event":"note"}', b"\0" * 70_000])
@@ -79,10 +91,13 @@ def test_superseded_events_count_nowhere_and_can_still_be_read(tmp_path: Path) -
     ledger.write("resume", cut=4)
     ledger.write("note", value="again")
     ledger.write("resume", cut=2)
-    ledger.close()
+    ledger.flush()
     assert numbers(tmp_path / "run") == [0, 1, 12]
     marked = [event["n"] for event in read_events(tmp_path / "run", superseded=True) if event.get("superseded")]
     assert marked == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+    ledger.write("resume", cut=7)  # back to the branch that the first resume had left
+    ledger.close()
+    assert numbers(tmp_path / "run") == [0, 1, 2, 3, 4, 5, 6, 13]
 
 
 def test_what_was_flushed_survives_sigkill(tmp_path: Path) -> None:
@@ -175,4 +190,48 @@ def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     ledger = written(tmp_path / "run", 1)
     ledger.close()
     ledger.close()
-    assert json.loads(RunFolder(tmp_path / "run").config.read_text()) == {"schema": 1}
+    assert json.loads(RunFolder(tmp_path / "run").config.read_text()) == CONFIG
+
+
+def test_a_run_cannot_be_opened_twice_in_one_process(tmp_path: Path) -> None:
+    twice = pytest.raises(LedgerError, match="already open in this process")
+    with cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run"), twice:
+        cursus.Teacher.resume(cursus.Uniform(3), tmp_path / "run")
+    cursus.Teacher.resume(cursus.Uniform(3), tmp_path / "run").close()
+
+
+def test_a_forked_process_cannot_write_what_its_parent_gathered(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run")
+    teacher.assign([0, 1])
+
+    def intrude() -> None:
+        try:
+            teacher.flush()
+        except LedgerError as error:
+            teacher._ledger.close()
+            os._exit(7 if "forked" in str(error) else 8)
+
+    child = multiprocessing.get_context("fork").Process(target=intrude)
+    child.start()
+    child.join(20)
+    assert child.exitcode == 7
+    teacher.close()
+    assert [event["event"] for event in read_events(tmp_path / "run")] == ["start", "checkpoint", "assign"]
+
+
+def test_a_signal_in_the_middle_of_a_write_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = written(tmp_path / "run", 0)
+    for number in range(20):
+        ledger.write("note", value=number)
+    write = os.write
+
+    def interrupted(handle: int, data: bytes) -> int:
+        write(handle, data[:333])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ledger.flush()
+    monkeypatch.setattr(os, "write", write)
+    ledger.close()
+    assert numbers(tmp_path / "run") == list(range(20))

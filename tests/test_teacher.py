@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from cursus.errors import (
     LedgerError,
     ResultError,
     SettingsError,
+    StateError,
+    TeacherError,
     TicketError,
 )
 from cursus.ledger import RunFolder
@@ -163,7 +166,7 @@ def test_resume_refuses_other_settings(tmp_path: Path) -> None:
     other = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.7))
     with pytest.raises(SettingsError, match=r"curriculum.gate.threshold is 0.7, the run has 0.6"):
         cursus.Teacher.resume(other, tmp_path / "run")
-    cursus.Teacher(other).close()  # and the refused curriculum is free again
+    cursus.Teacher(other).close()  # the refused curriculum is free again
     cursus.Teacher.resume(course(), tmp_path / "run").close()
 
 
@@ -282,3 +285,128 @@ def test_what_if_answers_for_each_visit(tmp_path: Path) -> None:
     milder = what_if(run, ["gate.threshold=0.3"])
     assert (milder[0].would_after or 0) < (as_it_was[0].after or 0)
     assert what_if(run, ["gate.type=EProcess"])[0].would_decide in ("promotion", "stay")
+
+
+def test_an_act_that_is_interrupted_half_way_stops_the_teacher(tmp_path: Path) -> None:
+    class Impatient(cursus.Uniform):
+        def update(self, episodes: cursus.Episodes) -> list[cursus.Decision]:
+            raise KeyboardInterrupt
+
+    teacher = cursus.Teacher(Impatient(3), run=tmp_path / "run")
+    given = teacher.assign([0, 1])
+    with pytest.raises(KeyboardInterrupt):
+        teacher.report(given.tickets, **GOOD)
+    for act in (lambda: teacher.assign([2]), teacher.checkpoint):
+        with pytest.raises(TeacherError, match="interrupted half-way.*Resume"):
+            act()
+    teacher.close()
+    resumed = cursus.Teacher.resume(Impatient(3), tmp_path / "run")
+    assert resumed.counts.assigned == 0
+    resumed.close()
+
+
+def test_a_closed_teacher_refuses_every_act(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(course(), run=tmp_path / "run")
+    given = teacher.assign([0, 1])
+    teacher.close()
+    teacher.close()
+    for act in (
+        lambda: teacher.assign([2]),
+        lambda: teacher.report(given.tickets, **GOOD),
+        lambda: teacher.lose(given.tickets),
+        lambda: teacher.withdraw(given.tickets),
+        teacher.checkpoint,
+    ):
+        with pytest.raises(TeacherError, match="closed"):
+            act()
+
+
+def test_a_part_of_a_curriculum_cannot_have_two_teachers() -> None:
+    part = cursus.Uniform(3)
+    whole = cursus.Mixture(part, cursus.Uniform(3), share=0.5)
+    with cursus.Teacher(whole), pytest.raises(SettingsError, match="belongs to another teacher"):
+        cursus.Teacher(part)
+    with pytest.raises(SettingsError, match="occurs twice"):
+        cursus.Teacher(cursus.Mixture(part, part, share=0.5))
+    cursus.Teacher(part).close()
+
+
+def test_a_refused_assignment_does_not_change_the_lag() -> None:
+    teacher = cursus.Teacher(course())
+    teacher.assign([0])
+    with pytest.raises(TicketError):
+        teacher.assign([0, 100_000])
+    assert teacher.max_lag == 32
+    teacher.assign([100_000])
+    assert teacher.max_lag == 64
+
+
+def test_resume_after_going_back_further_stays_on_the_newer_branch(tmp_path: Path) -> None:
+    from cursus.replay import replay
+
+    run = tmp_path / "run"
+    with cursus.Teacher(course(), run=run) as teacher:
+        play(teacher, 3)
+        older = teacher.checkpoint({"mark": "older"})
+        play(teacher, 3)
+        teacher.checkpoint({"mark": "abandoned"})
+    with cursus.Teacher.resume(course(), run, at=older) as teacher:
+        play(teacher, 1)
+    with cursus.Teacher.resume(course(), run) as teacher:
+        assert teacher.caller_state == {"mark": "older"}
+        play(teacher, 2)
+    assert replay(run).same
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    cursus.Teacher(course(), run=tmp_path / "one").close()
+    other = cursus.Teacher(course(), run=tmp_path / "other")
+    foreign = other.checkpoint()
+    other.close()
+    with pytest.raises(StateError, match="belongs to another run"):
+        cursus.Teacher.resume(course(), tmp_path / "one", at=foreign)
+    RunFolder(tmp_path / "one").events.write_bytes(b"")
+    with pytest.raises((StateError, CheckpointError)):
+        cursus.Teacher.resume(course(), tmp_path / "one")
+
+
+def test_the_last_decisions_are_known_after_a_resume(tmp_path: Path) -> None:
+    with cursus.Teacher(course(), run=tmp_path / "run", seed=3) as teacher:
+        play(teacher, 30)
+        teacher.checkpoint()
+        explained = teacher.explain()
+    with cursus.Teacher.resume(course(), tmp_path / "run") as teacher:
+        assert teacher.explain() == explained
+        assert "Last decision" in explained
+
+
+def test_a_close_that_fails_for_want_of_room_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    teacher = cursus.Teacher(course(), run=tmp_path / "run")
+    teacher.assign(range(8))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(LedgerError, match="No space left"):
+        teacher.close()
+    monkeypatch.setattr(os, "write", write)
+    teacher.close()
+    assert [event["event"] for event in cursus.read_events(tmp_path / "run")] == ["start", "checkpoint", "assign"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: cursus.Teacher(None),
+        lambda: cursus.Staged(["a"], gate=None),
+        lambda: cursus.Staged(["a"], mixing=cursus.NoMixing),
+        lambda: cursus.Staged(["a"], forgetting=3),
+        lambda: cursus.Staged([cursus.Stage("a", gate="Wilson")]),
+        lambda: cursus.Mixture(None, cursus.Uniform(2), share=0.5),
+        lambda: cursus.Sequence([None]),
+        lambda: cursus.Sequence([cursus.Phase("a", None)]),
+        lambda: cursus.ForgettingWatch(window=10, min_episodes=30),
+        lambda: cursus.AdaptiveMixing(brackets=((float("nan"), 0.1),)),
+    ],
+)
+def test_things_of_the_wrong_kind_are_refused_at_the_door(make: Any) -> None:
+    with pytest.raises(SettingsError):
+        make()

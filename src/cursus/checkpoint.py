@@ -10,7 +10,9 @@ A file is a magic word, the length and checksum of what follows, a JSON header, 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -27,12 +29,18 @@ _SCHEMA = 1
 _HEAD = struct.Struct("<8sIQQI")
 _KINDS = "biufc"
 _KEPT = 2
+_OURS = re.compile(r"[0-9]{12}\.ckpt")
+_LEFT_BEHIND = re.compile(r"\.(config\.json|status\.json|[0-9]{12}\.ckpt)\.[0-9]+\.new")
+_DTYPE = re.compile(r"[<|][biufc][0-9]{1,2}")
 
 
 def encode(state: Tree) -> bytes:
     """A state as the bytes of a checkpoint."""
     blobs: list[bytes] = []
-    header = json.dumps(_pack(state, blobs, _Offset()), separators=(",", ":")).encode()
+    try:
+        header = json.dumps(_pack(state, blobs, _Offset()), separators=(",", ":")).encode()
+    except RecursionError:
+        raise CheckpointError("this state is nested too deeply to be saved.") from None
     payload = b"".join(blobs)
     return _HEAD.pack(_MAGIC, _SCHEMA, len(header), len(payload), crc32(payload, crc32(header))) + header + payload
 
@@ -51,8 +59,8 @@ def decode(data: bytes, source: str = "this checkpoint") -> Tree:
     if crc32(body) != checksum:
         raise CheckpointError(f"{source} is damaged: its checksum does not fit.")
     try:
-        return _unpack(json.loads(bytes(body[:header_length])), body[header_length:])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        return _unpack(json.loads(bytes(body[:header_length])), body[header_length:], _Offset())
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CheckpointError(f"{source} cannot be understood: {error}") from error
 
 
@@ -76,8 +84,13 @@ def read(path: Path) -> Tree:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints in a folder, oldest first."""
-    return sorted(folder.glob("*.ckpt"))
+    """The checkpoints in a folder, oldest first. Files with other names are not ours."""
+    return sorted(path for path in folder.glob("*.ckpt") if _OURS.fullmatch(path.name))
+
+
+def position_of(path: Path) -> int:
+    """How many events were recorded before this checkpoint."""
+    return int(path.stem)
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -105,7 +118,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
 def sweep(folder: Path) -> None:
     """Remove what writers that were killed have left behind."""
     for left in folder.glob(".*.new"):
-        left.unlink(missing_ok=True)
+        if _LEFT_BEHIND.fullmatch(left.name):
+            left.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -144,8 +158,8 @@ def _pack(value: Any, blobs: list[bytes], offset: _Offset) -> Any:
     if isinstance(value, bytes):
         blobs.append(value)
         return {"$bytes": [offset.advance(len(value)), len(value)]}
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise CheckpointError(
@@ -153,21 +167,26 @@ def _pack(value: Any, blobs: list[bytes], offset: _Offset) -> Any:
     )
 
 
-def _unpack(value: Any, payload: memoryview) -> Any:
+def _unpack(value: Any, payload: memoryview, read: _Offset) -> Any:
     if isinstance(value, list):
-        return [_unpack(each, payload) for each in value]
+        return [_unpack(each, payload, read) for each in value]
     if not isinstance(value, dict):
         return value
     if "$array" in value:
         name, shape, offset = value["$array"]
+        if not _DTYPE.fullmatch(name) or not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError(f"array of {name!r:.20} with shape {shape!r:.40}")
         dtype = np.dtype(name)
-        if dtype.kind not in _KINDS or any(length < 0 for length in shape):
-            raise ValueError(f"array of {name} with shape {shape}")
-        count = int(np.prod(shape, dtype=object)) if shape else 1
-        return np.frombuffer(payload, dtype=dtype, count=count, offset=offset).reshape(shape).copy()
+        length = dtype.itemsize * math.prod(shape)
+        return np.frombuffer(_part(payload, offset, length, read), dtype=dtype).reshape(shape).copy()
     if "$bytes" in value:
         offset, length = value["$bytes"]
-        if not 0 <= offset <= offset + length <= len(payload):
-            raise ValueError(f"{length} bytes at {offset}")
-        return bytes(payload[offset : offset + length])
-    return {key: _unpack(each, payload) for key, each in value.items()}
+        return bytes(_part(payload, offset, length, read))
+    return {key: _unpack(each, payload, read) for key, each in value.items()}
+
+
+def _part(payload: memoryview, offset: int, length: int, read: _Offset) -> memoryview:
+    """Bytes of the payload; parts follow one another, so that a small file cannot ask for much memory."""
+    if offset != read.advance(length) or not 0 <= length <= len(payload) - offset:
+        raise ValueError(f"{length} bytes at {offset}")
+    return payload[offset : offset + length]

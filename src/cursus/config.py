@@ -167,6 +167,8 @@ def _complaint(hint: Any, value: Any) -> str | None:
     """What pydantic has against a value of this type; the value itself is passed on as it is."""
     try:
         _adapter(hint).validate_python(value)
+    except TypeError:  # a table without a type, where an abstract class cannot be made from it
+        return f"a table here needs a type, not {value!r:.60}."
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "callable_type":

@@ -7,6 +7,7 @@
     │   └── ConfigError    … found in a TOML or JSON file
     ├── TaskError          a task that is not in its space, or cannot be loaded
     ├── TicketError        a ticket that is unknown, or was settled before
+    ├── TeacherError       a teacher that is closed, or was interrupted half-way through an act
     ├── ResultError        a result that cannot be true: a NaN return, a success that is neither true nor false
     ├── StateError         a saved state that does not fit the curriculum it is loaded into
     ├── LedgerError        the record of a run cannot be written or read
@@ -35,6 +36,10 @@ class TaskError(CursusError, ValueError):
 
 class TicketError(CursusError, ValueError):
     """A ticket is unknown, or was settled before."""
+
+
+class TeacherError(CursusError):
+    """A teacher is closed, or was interrupted half-way through an act."""
 
 
 class ResultError(CursusError, ValueError):

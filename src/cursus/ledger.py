@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -52,7 +53,7 @@ class RunFolder:
 
 
 class Ledger:
-    """The writer of a run's events. One process at a time may hold it.
+    """The writer of a run's events. One at a time may hold a run.
 
     Events are gathered and written together: when 64 KiB have come together, when a second has passed, and after a
     decision. What was written survives the death of the process; the end of a line that was cut off is removed when
@@ -62,12 +63,17 @@ class Ledger:
     that changed nothing. The call can be made again when there is room.
     """
 
-    def __init__(self, folder: RunFolder, *, next_number: int) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._lock = _take_lock(folder)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(folder.events, flags, 0o600)
-        self._next = next_number
+        self._file = -1
+        try:
+            self._file = _open(folder.events, os.O_WRONLY | os.O_APPEND)
+        except LedgerError:
+            self._let_go()
+            raise
+        self._process = os.getpid()
+        self._next = 0
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
         self._urgent = False
@@ -75,17 +81,19 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
-        """Begin a new run in a folder that holds none."""
+        """Begin a new run in a folder that holds none. One that ended before its first checkpoint counts as none."""
         folder = RunFolder(path)
-        if folder.config.exists() or folder.events.exists():
-            raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
+        _make_folder(folder.path)
+        ledger = cls(folder)
         try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LedgerError(f"the run folder {folder.path} cannot be made: {error.strerror}.") from error
-        ledger = cls(folder, next_number=0)
-        text = json.dumps(dict(config), indent=2, ensure_ascii=False) + "\n"
-        checkpoint.write_atomically(folder.config, text.encode())
+            if checkpoint.list_checkpoints(folder.checkpoints):
+                raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
+            os.ftruncate(ledger._file, 0)
+            text = json.dumps(dict(config), indent=2) + "\n"
+            checkpoint.write_atomically(folder.config, text.encode())
+        except BaseException:
+            ledger._let_go()
+            raise
         return ledger
 
     @classmethod
@@ -95,11 +103,15 @@ class Ledger:
         folder.read_config()
         if not folder.events.exists():
             raise LedgerError(f"{folder.path} has no events.jsonl: there is nothing to resume.")
-        ledger = cls(folder, next_number=0)
-        removed = _repair(folder.events)
-        ledger._next = _last_number(folder.events) + 1
-        for place in (folder.path, folder.checkpoints):
-            checkpoint.sweep(place)
+        ledger = cls(folder)
+        try:
+            removed = _repair(folder.events)
+            ledger._next = 1 + max((event["n"] for event in _parsed(folder.events)), default=-1)
+            for place in (folder.path, folder.checkpoints):
+                checkpoint.sweep(place)
+        except BaseException:
+            ledger._let_go()
+            raise
         return ledger, removed
 
     @property
@@ -125,19 +137,23 @@ class Ledger:
 
     def flush(self) -> None:
         """Write everything that has been gathered."""
+        self._check_process()
         data = b"".join(self._lines)
+        before = os.fstat(self._file).st_size
         try:
-            while data:
-                written = os.write(self._file, data)
-                data = data[written:]
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
         except OSError as error:
             raise LedgerError(
-                f"{self.folder.events} cannot be written: {error.strerror}. Nothing is lost: {len(data):,} bytes wait "
-                "in memory. Make room and go on, or flush again."
+                f"{self.folder.events} cannot be written: {error.strerror}. Nothing is lost: what is missing waits in "
+                "memory. Make room and go on, or flush again."
             ) from error
         finally:
-            self._lines = [data] if data else []
-            self._waiting_bytes = len(data)
+            # The file knows best what has reached it, also when a signal interrupted the write.
+            left = data[os.fstat(self._file).st_size - before :]
+            self._lines = [left] if left else []
+            self._waiting_bytes = len(left)
         self._urgent = False
         self._flushed_at = time.monotonic()
 
@@ -148,19 +164,34 @@ class Ledger:
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Replace the status."""
-        text = json.dumps(dict(status), ensure_ascii=False)
-        checkpoint.write_atomically(self.folder.status, text.encode(), durable=False)
+        checkpoint.write_atomically(self.folder.status, json.dumps(dict(status)).encode(), durable=False)
 
     def close(self) -> None:
-        """Flush and let go of the run. Harmless when closed before."""
+        """Flush and let go of the run. If the flush fails the run is kept, and closing can be tried again."""
         if self._file < 0:
             return
-        try:
+        if self._process == os.getpid():
             self.flush()
-        finally:
+        self._let_go()
+
+    def abandon(self) -> None:
+        """Let go of the run without writing what has been gathered."""
+        if self._file >= 0:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file >= 0:
             os.close(self._file)
-            os.close(self._lock)
-            self._file = self._lock = -1
+        _HELD.discard(_identity(self._lock))
+        os.close(self._lock)
+        self._file = self._lock = -1
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise LedgerError(
+                f"the run {self.folder.path} is written by process {self._process}, this is {os.getpid()}: a forked "
+                "process must not write to it. Workers receive tasks; only the training process has a teacher."
+            )
 
 
 def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[str, Any]]:
@@ -171,13 +202,28 @@ def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[
     folder = RunFolder(path)
     if not folder.events.exists():
         raise LedgerError(f"{folder.path} is not a run: it has no events.jsonl.")
-    cuts = [event for event in _parsed(folder.events, containing=b'"event":"resume"') if event["event"] == "resume"]
+    spans = valid_spans(folder)
     for event in _parsed(folder.events):
-        dropped = any(cut["cut"] <= event["n"] < cut["n"] for cut in cuts)
-        if dropped and superseded:
-            yield {**event, "superseded": True}
-        elif not dropped:
+        if any(event["n"] in span for span in spans):
             yield event
+        elif superseded:
+            yield {**event, "superseded": True}
+
+
+def valid_spans(folder: RunFolder) -> list[range]:
+    """Which event numbers count: the newest history, followed back from resume to resume."""
+    resumes = [
+        (event["n"], event["cut"])
+        for event in _parsed(folder.events, containing=b'"event":"resume"')
+        if event["event"] == "resume" and isinstance(event.get("cut"), int)
+    ]
+    spans: list[range] = []
+    end = sys.maxsize
+    for number, cut in reversed(resumes):
+        if number < end:
+            spans.append(range(number, end))
+            end = cut
+    return [*spans, range(end)][::-1]
 
 
 def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:
@@ -189,9 +235,11 @@ def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:
                 continue
             try:
                 event = json.loads(line)
-                event["n"], event["event"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise LedgerError(f"line {number} of {path} is damaged: {line[:60]!r}") from error
+                sound = isinstance(event["n"], int) and isinstance(event["event"], str)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                sound = False
+            if not sound:
+                raise LedgerError(f"line {number} of {path} is damaged: {line[:60]!r}")
             yield event
 
 
@@ -212,28 +260,50 @@ def _repair(path: Path) -> int:
         return size - whole
 
 
-def _last_number(path: Path) -> int:
-    last = -1
-    for event in _parsed(path):
-        last = event["n"]
-    return last
+_HELD: set[tuple[int, int, int]] = set()
+"""The locks that this process holds. The kernel's locks are per process: it would grant one a second time."""
 
 
 def _take_lock(folder: RunFolder) -> int:
     """A lock that the kernel lets go of when its holder dies, and that forked workers do not inherit."""
-    handle = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = _open(folder.lock, os.O_RDWR)
     try:
+        if _identity(handle) in _HELD:
+            raise LedgerError(f"the run {folder.path} is already open in this process. Close its teacher first.")
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
         raise LedgerError(f"another process is writing to the run {folder.path}. Wait for it, or end it.") from None
+    except LedgerError:
+        os.close(handle)
+        raise
+    _HELD.add(_identity(handle))
     return handle
+
+
+def _identity(handle: int) -> tuple[int, int, int]:
+    found = os.fstat(handle)
+    return os.getpid(), found.st_dev, found.st_ino
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be opened for writing: {error.strerror}.") from error
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"the run folder {str(path)!r} cannot be made: {error}.") from error
 
 
 def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{complaint} ({error}).") from error
     if not isinstance(found, dict):
         raise LedgerError(f"{complaint}: it holds a {type(found).__name__}, not an object.")

@@ -97,7 +97,7 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
 
 def _outcome(course: Staged, place: int, entered: dict[str, bool], seen: list[bool]) -> tuple[str, int | None, str]:
     """How a visit ends under this course's gate, after how many episodes, and why. Graduating does not end a visit."""
-    evidence = course.gate(place).open(**entered)
+    evidence = course.gate(place).open(**entered, lowest=place == 0)
     graduated: tuple[str, int | None, str] | None = None
     for count, success in enumerate(seen, start=1):
         verdict = evidence.add(success)
@@ -105,7 +105,7 @@ def _outcome(course: Staged, place: int, entered: dict[str, bool], seen: list[bo
             return "promotion", count, evidence.because(verdict)
         if verdict is Verdict.PROMOTE and graduated is None:
             graduated = "graduation", count, evidence.because(verdict)
-        if verdict is Verdict.DEMOTE and place > 0:
+        if verdict is Verdict.DEMOTE:
             return "demotion", count, evidence.because(verdict)
     return graduated or ("stay", None, evidence.reason())
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from cursus.errors import ResultError
 from cursus.types import BoolArray, FloatArray, IntArray
 
+_MOST = 2**40
+
 
 def truth(values: Any, tickets: IntArray) -> BoolArray:
     """A column of successes: true or false, 0 or 1, and nothing else."""
@@ -43,11 +45,13 @@ def finite(name: str, values: Any, tickets: IntArray) -> FloatArray:
 
 
 def whole(name: str, values: Any, tickets: IntArray) -> IntArray:
-    """A column of whole numbers, none below 0."""
+    """A column of whole numbers from 0 upwards, small enough that their sums stay exact."""
     numbers = finite(name, values, tickets)
-    wrong = (numbers < 0) | (numbers != np.floor(numbers))
+    wrong = (numbers < 0) | (numbers > _MOST) | (numbers != np.floor(numbers))
     if wrong.any():
-        raise ResultError(f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]:g}: count from 0 upwards.")
+        raise ResultError(
+            f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]:g}: not a whole number from 0 to 2**40."
+        )
     return numbers.astype(np.int64)
 
 

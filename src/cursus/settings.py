@@ -58,8 +58,14 @@ def describe(thing: Any) -> Any:
 
 def check_share(name: str, value: float, *, low: float = 0.0, high: float = 1.0) -> None:
     """Refuse a share, rate or threshold outside `[low, high]`."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value <= high:
         raise SettingsError(f"{name}={value!r} must lie between {low:g} and {high:g}.")
+
+
+def check_kind(name: str, value: Any, kind: type | tuple[type, ...], example: str) -> None:
+    """Refuse an object of another kind, such as a class where one of its objects is meant."""
+    if not isinstance(value, kind):
+        raise SettingsError(f"{name}={value!r:.80} will not do. Give something like {example}.")
 
 
 def check_count(name: str, value: int, *, low: int = 1) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 import warnings
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,15 +16,16 @@ import numpy as np
 
 from cursus import checkpoint
 from cursus.curricula import Curriculum
-from cursus.errors import CheckpointError, CheckpointWarning, SettingsError, StateError
-from cursus.ledger import SCHEMA, Ledger, RunFolder
+from cursus.errors import CheckpointError, CheckpointWarning, SettingsError, StateError, TeacherError
+from cursus.ledger import SCHEMA, Ledger, RunFolder, valid_spans
 from cursus.randomness import TicketStream, check_seed
 from cursus.results import finite, truth, whole
-from cursus.settings import check_count, describe
+from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
 from cursus.types import Decision, IntArray, Tree
 
 _REMEMBERED_DECISIONS = 1000
+_SAVED_DECISIONS = 50
 _STATUS_SECONDS = 1.0
 
 
@@ -37,6 +39,25 @@ class Assignment:
 
     def __len__(self) -> int:
         return len(self.tickets)
+
+
+class _OneAct:
+    """What an act changes in book, ledger and curriculum, it changes in all of them or the teacher refuses to go on."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher = teacher
+
+    def __enter__(self) -> None:
+        self._teacher._refusal = (
+            "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
+            "Resume the run from its newest checkpoint, or make a new teacher."
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._teacher._refusal = None
 
 
 class Teacher:
@@ -73,21 +94,31 @@ class Teacher:
         ahead: int = 0,
     ) -> None:
         self._prepare(curriculum, seed, max_lag, ahead)
-        if run is not None:
-            self._ledger = Ledger.create(run, self._config())
+        if run is None:
+            return
+        try:
+            self._ledger = Ledger.create(run, self._config(id=secrets.token_hex(16)))
             self._ledger.write("start", urgent=True, schema=SCHEMA, time=time.time())
             self.checkpoint()
             self.flush()
+        except BaseException:
+            self._abandon()
+            raise
 
     def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int) -> None:
+        check_kind("curriculum", curriculum, Curriculum, "Staged(['walk', 'run'])")
         if max_lag is not None:
             check_count("max_lag", max_lag)
         check_count("ahead", ahead, low=0)
-        self._settings = {"seed": check_seed(seed), "max_lag": max_lag, "ahead": ahead}
-        self._book = TicketBook(max_lag=max_lag, ahead=ahead)
+        self._seed = check_seed(seed)
+        self._lag = None if max_lag is None else int(max_lag)
+        self._ahead = int(ahead)
+        self._book = TicketBook(max_lag=self._lag, ahead=self._ahead)
         self._curriculum = curriculum
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._status_at = 0.0
+        self._refusal: str | None = None
+        self._one_act = _OneAct(self)
         self.caller_state: Tree = None
         """What the caller handed to the checkpoint that this teacher was resumed from."""
         curriculum.claim(self)
@@ -104,36 +135,38 @@ class Teacher:
         teacher = cls.__new__(cls)
         teacher._prepare(curriculum, config["seed"], config["max_lag"], config["ahead"])
         try:
-            _compare_settings(config, teacher._config())
+            _compare_settings(config, teacher._config(id=config.get("id", "")))
             teacher._ledger, removed = Ledger.reopen(run)
-            try:
-                path, state = _newest(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
-                teacher._load(state)
-                teacher._ledger.write(
-                    "resume",
-                    urgent=True,
-                    cut=state["position"],
-                    checkpoint=path.name,
-                    torn_bytes=removed,
-                    time=time.time(),
-                )
-                teacher._ledger.flush()
-            except BaseException:
-                teacher._ledger.close()
-                raise
+            path, state = _newest(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
+            teacher._load(state, path, config)
+            teacher._ledger.write(
+                "resume", urgent=True, cut=state["position"], checkpoint=path.name, torn_bytes=removed, time=time.time()
+            )
+            teacher.flush()
         except BaseException:
-            curriculum.release(teacher)
+            teacher._abandon()
             raise
         return teacher
 
-    def _config(self) -> dict[str, Any]:
+    def _abandon(self) -> None:
+        """Let go of everything after a beginning that failed."""
+        if self._ledger is not None:
+            self._ledger.abandon()
+            self._ledger = None
+        self._curriculum.release(self)
+
+    def _config(self, *, id: str) -> dict[str, Any]:  # noqa: A002 – the key in the file
         described = {
             "schema": SCHEMA,
-            **self._settings,
+            "id": id,
+            "seed": self._seed,
+            "max_lag": self._lag,
+            "ahead": self._ahead,
             "curriculum": describe(self._curriculum),
             "fingerprint": self.tasks.fingerprint,
         }
         plain: dict[str, Any] = json.loads(json.dumps(described))
+        self._run_id = id
         return plain
 
     # ---- the four acts
@@ -142,20 +175,22 @@ class Teacher:
         """Give each of these environments a ticket and a task."""
         numbers = self._book.check_envs(envs)
         self._at_the_door()
-        tickets = self._book.take_again(numbers)
-        again = tickets >= 0
-        tasks = np.empty(len(numbers), dtype=np.int64)
-        if again.any():
-            tasks[again] = self._book.tasks_of(tickets[again])
-        fresh = ~again
-        if fresh.any():
-            tickets[fresh], tasks[fresh] = self._draw(numbers[fresh])
-        return Assignment(tickets, numbers, tasks)
+        with self._one_act:
+            tickets = self._book.take_again(numbers)
+            again = tickets >= 0
+            tasks = np.empty(len(numbers), dtype=np.int64)
+            if again.any():
+                tasks[again] = self._book.tasks_of(tickets[again])
+            fresh = ~again
+            if fresh.any():
+                tickets[fresh], tasks[fresh] = self._draw(numbers[fresh])
+            return Assignment(tickets, numbers, tasks)
 
     def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray]:
-        stream = TicketStream(self._settings["seed"] or 0, self._book.next_ticket, len(envs))
-        draw = self._curriculum.sample(stream)
+        draw = self._curriculum.sample(TicketStream(self._seed, self._book.next_ticket, len(envs)))
         tasks = self.tasks.check(draw.tasks)
+        if (draw.tags < 0).any():
+            raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
         tickets = self._book.open(envs, tasks, draw.tags)
         if self._ledger is not None:
             self._ledger.write(
@@ -175,33 +210,36 @@ class Teacher:
         lasted = whole("length", lengths, numbers)
         scored = won.astype(np.float64) if scores is None else finite("score", scores, numbers)
         self._at_the_door()
-        self._book.finish(numbers, won, gained, lasted, scored)
-        if self._ledger is not None:
-            columns = {"success": won.astype(int), "return": gained, "length": lasted}
-            if scores is not None:
-                columns["score"] = scored
-            self._ledger.write(
-                "finish", ticket=numbers.tolist(), **{name: column.tolist() for name, column in columns.items()}
-            )
-        return self._decide()
+        with self._one_act:
+            self._book.finish(numbers, won, gained, lasted, scored)
+            if self._ledger is not None:
+                columns = {"success": won.astype(int), "return": gained, "length": lasted}
+                if scores is not None:
+                    columns["score"] = scored
+                self._ledger.write(
+                    "finish", ticket=numbers.tolist(), **{name: column.tolist() for name, column in columns.items()}
+                )
+            return self._decide()
 
     def lose(self, tickets: Any) -> list[Decision]:
         """Settle tickets whose worker is gone. They count neither as success nor as failure."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
-        self._book.lose(numbers)
-        if self._ledger is not None:
-            self._ledger.write("lose", urgent=True, ticket=numbers.tolist())
-        return self._decide()
+        with self._one_act:
+            self._book.lose(numbers)
+            if self._ledger is not None:
+                self._ledger.write("lose", urgent=True, ticket=numbers.tolist())
+            return self._decide()
 
     def withdraw(self, tickets: Any) -> list[Decision]:
         """Settle tickets that are taken back before they were played."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
-        self._book.withdraw(numbers)
-        if self._ledger is not None:
-            self._ledger.write("withdraw", ticket=numbers.tolist())
-        return self._decide()
+        with self._one_act:
+            self._book.withdraw(numbers)
+            if self._ledger is not None:
+                self._ledger.write("withdraw", ticket=numbers.tolist())
+            return self._decide()
 
     def _decide(self) -> list[Decision]:
         decisions = self._curriculum.update(self._book.release())
@@ -221,19 +259,27 @@ class Teacher:
 
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
+        self._check_usable()
         if self._ledger is not None and self._ledger.flush_if_due():
             self._write_status()
+
+    def _check_usable(self) -> None:
+        if self._refusal is not None:
+            raise TeacherError(self._refusal)
 
     # ---- saving
 
     def checkpoint(self, caller_state: Tree = None) -> Path:
         """Save one cut of everything: curriculum, tickets, and whatever the caller hands in (an agent, a student)."""
+        self._check_usable()
         if self._ledger is None:
             raise SettingsError("a teacher without a run folder has nowhere to save. Give it run=….")
         self._ledger.sync()
         position = self._ledger.position
         state = {
+            "run": self._run_id,
             "position": position,
+            "decisions": [asdict(decision) for decision in list(self._decisions)[-_SAVED_DECISIONS:]],
             "tickets": self._book.state(),
             "curriculum": self._curriculum.state(),
             "caller": caller_state,
@@ -242,13 +288,18 @@ class Teacher:
         self._ledger.write("checkpoint", file=path.name)
         return path
 
-    def _load(self, state: Tree) -> None:
+    def _load(self, state: Tree, path: Path, config: dict[str, Any]) -> None:
         try:
+            if state["run"] != config.get("id"):
+                raise StateError("it belongs to another run")
+            if self._ledger is not None and state["position"] > self._ledger.position:
+                raise StateError("the record ends before it: events are missing")
             self._book.load(state["tickets"])
             self._curriculum.load(state["curriculum"])
+            self._decisions.extend(Decision(**each) for each in state["decisions"])
             self.caller_state = state["caller"]
-        except (KeyError, TypeError) as error:
-            raise StateError(f"this checkpoint lacks a part: {error}.") from error
+        except Exception as error:  # whatever a state of another shape makes a curriculum raise
+            raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
 
     def flush(self) -> None:
         """Write every event and the status to the run folder now."""
@@ -257,15 +308,16 @@ class Teacher:
             self._write_status(force=True)
 
     def close(self) -> None:
-        """Write what is left and let go of the run and the curriculum. Harmless when closed before."""
-        try:
-            if self._ledger is not None:
-                self.flush()
-        finally:
-            if self._ledger is not None:
-                self._ledger.close()
-                self._ledger = None
-            self._curriculum.release(self)
+        """Write what is left and let go of the run and the curriculum. Harmless when closed before.
+
+        If the disk is full this raises and nothing is let go: make room, and close again.
+        """
+        if self._ledger is not None:
+            self._write_status(force=True)
+            self._ledger.close()
+            self._ledger = None
+        self._refusal = self._refusal or "this teacher is closed. Make a new one, or resume its run."
+        self._curriculum.release(self)
 
     def __enter__(self) -> Teacher:
         return self
@@ -348,7 +400,12 @@ class Teacher:
 
 def _newest(folder: RunFolder) -> tuple[Path, Tree]:
     """The newest checkpoint that is whole; a warning for each that is not."""
-    found = checkpoint.list_checkpoints(folder.checkpoints)
+    spans = valid_spans(folder)
+    found = [
+        path
+        for path in checkpoint.list_checkpoints(folder.checkpoints)
+        if any(checkpoint.position_of(path) - 1 in span for span in spans)
+    ]
     if not found:
         raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start it anew.")
     complaints = []
@@ -380,4 +437,4 @@ def _differences(where: str, now: Any, before: Any) -> list[tuple[str, Any, Any]
         return [
             each for key in keys for each in _differences(f"{where}.{key}".lstrip("."), now.get(key), before.get(key))
         ]
-    return [] if now == before else [(where, now, before)]
+    return [] if json.dumps(now) == json.dumps(before) else [(where, now, before)]

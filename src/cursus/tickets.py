@@ -60,6 +60,8 @@ class TicketBook:
         self._base = 0  # the ticket in row 0
         self._head = 0  # the oldest ticket not yet released
         self._held = np.zeros(0, dtype=np.int64)  # open tickets per environment
+        self._known = np.zeros(0, dtype=bool)  # which environments ever held one
+        self._num_envs = 0
         self._overdue: dict[int, tuple[int, int]] = {}  # released as censored and still open: ticket → (env, task)
         self._again: dict[int, list[int]] = {}  # to be handed out again after a resume: environment → tickets
         self.counts = Counts()
@@ -72,7 +74,7 @@ class TicketBook:
     @property
     def max_lag(self) -> int:
         """How many newer tickets may be handed out while an episode is waited for."""
-        return LAG_PER_ENV * max(len(self._held), 1) if self._max_lag is None else self._max_lag
+        return LAG_PER_ENV * max(self._num_envs, 1) if self._max_lag is None else self._max_lag
 
     # ---- opening
 
@@ -85,18 +87,19 @@ class TicketBook:
             return np.empty(0, dtype=np.int64)
         if numbers.min() < 0 or numbers.max() >= _MOST_ENVS:
             raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {numbers!r:.80}.")
+        numbers = numbers.astype(np.int64, copy=False)
         wanted = np.bincount(numbers, minlength=len(self._held))
-        self._know_envs(len(wanted))
         for env, tickets in self._again.items():
             if env < len(wanted):
                 wanted[env] -= min(len(tickets), wanted[env])
-        over = np.flatnonzero((self._held + wanted > 1 + self._ahead) & (wanted > 0))
+        held = self._held if len(self._held) == len(wanted) else np.pad(self._held, (0, len(wanted) - len(self._held)))
+        over = np.flatnonzero((held + wanted > 1 + self._ahead) & (wanted > 0))
         if over.size:
             raise TicketError(
-                f"environment {over[0]} holds {self._held[over[0]]} open ticket(s), at most {1 + self._ahead} allowed: "
+                f"environment {over[0]} holds {held[over[0]]} open ticket(s), at most {1 + self._ahead} allowed: "
                 "report, lose or withdraw it before assigning the next."
             )
-        return numbers.astype(np.int64, copy=False)
+        return numbers
 
     def take_again(self, envs: IntArray) -> IntArray:
         """For each environment the ticket that it is to be handed out again, or -1."""
@@ -118,14 +121,19 @@ class TicketBook:
         self._columns["task"][rows] = tasks
         self._columns["tag"][rows] = tags
         self._columns["status"][rows] = _OPEN
-        self._know_envs(int(envs.max(initial=-1)) + 1)
+        self._know_envs(envs)
         np.add.at(self._held, envs, 1)
         self.counts.assigned += len(envs)
         return np.arange(first, first + len(envs), dtype=np.int64)
 
-    def _know_envs(self, count: int) -> None:
-        if count > len(self._held):
-            self._held = np.pad(self._held, (0, count - len(self._held)))
+    def _know_envs(self, envs: IntArray) -> None:
+        size = int(envs.max(initial=-1)) + 1
+        if size > len(self._held):
+            self._held = np.pad(self._held, (0, size - len(self._held)))
+            self._known = np.pad(self._known, (0, size - len(self._known)))
+        if not self._known[envs].all():
+            self._known[envs] = True
+            self._num_envs = int(self._known.sum())
 
     def _room_for(self, count: int) -> slice:
         used, capacity = self.next_ticket - self._base, len(self._columns["task"])
@@ -178,6 +186,7 @@ class TicketBook:
             return np.empty(0, dtype=np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise TicketError(f"tickets must be a flat list of whole numbers, not {tickets!r:.80}.")
+        numbers = numbers.astype(np.int64)
         if numbers.min() < 0 or numbers.max() >= self.next_ticket:
             wrong = numbers[(numbers < 0) | (numbers >= self.next_ticket)][0]
             raise TicketError(f"ticket {wrong} was never assigned. The newest ticket is {self.next_ticket - 1}.")
@@ -191,7 +200,7 @@ class TicketBook:
             )
         if len(np.unique(numbers)) < len(numbers):
             raise TicketError(f"a ticket is named twice in {numbers.tolist()!s:.80}.")
-        return numbers.astype(np.int64, copy=False)
+        return numbers
 
     def _settle(self, tickets: IntArray, status: int) -> IntArray:
         """Mark open tickets; the row of each, or -1 where it was released as censored before."""
@@ -259,6 +268,7 @@ class TicketBook:
         return {
             "head": self._head,
             "held": self._held.copy(),
+            "known": self._known.copy(),
             "counts": asdict(self.counts),
             "columns": {name: column[rows].copy() for name, column in self._columns.items()},
             "overdue": [[ticket, env, task] for ticket, (env, task) in self._overdue.items()],
@@ -275,6 +285,8 @@ class TicketBook:
                 self._columns[name] = np.zeros(max(64, 2 * size), dtype=dtype)
                 self._columns[name][:size] = columns[name]
             self._held = np.array(state["held"], dtype=np.int64)
+            self._known = np.array(state["known"], dtype=bool)
+            self._num_envs = int(self._known.sum())
             self._overdue = {int(ticket): (int(env), int(task)) for ticket, env, task in state["overdue"]}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error

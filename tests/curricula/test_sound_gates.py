@@ -131,3 +131,17 @@ def test_the_forecast_is_about_right(gate: Gate) -> None:
 def test_impossible_settings_are_refused(make: object, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         make()
+
+
+def test_nothing_is_held_against_promotion_from_the_lowest_stage() -> None:
+    """Where there is no way back, a long failure must not outvote what came after it."""
+    course = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
+    tag = int(course.sample(cursus.TicketStream(0, 0, 1)).tags[0])
+    course.update(cursus.Episodes.of([False] * 3000, 0, tag))
+    decisions = course.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
+    assert decisions[0].kind == "promotion"
+    assert decisions[0].ticket < 3150
+
+
+def test_a_threshold_of_zero_is_passed_at_once() -> None:
+    assert episodes_to_promotion(cursus.Wilson(threshold=0.0, demote=None), np.zeros(100, bool)) == 30

@@ -42,13 +42,30 @@ class Curriculum(ABC):
     def claim(self, owner: object) -> None:
         """Belong to one teacher. A second one is refused: two authorities over one course would drift apart."""
         if self._owner is not None:
-            raise SettingsError("this curriculum belongs to another teacher. Close that one, or make a new curriculum.")
+            raise SettingsError(
+                "this curriculum belongs to another teacher, or occurs twice in this one. Close that teacher, or make "
+                "a new curriculum for each place."
+            )
         self._owner = owner
+        for place, part in enumerate(self.parts()):
+            try:
+                part.claim(owner)
+            except SettingsError:
+                for claimed in self.parts()[:place]:
+                    claimed.release(owner)
+                self._owner = None
+                raise
 
     def release(self, owner: object) -> None:
         """Be free again."""
         if self._owner is owner:
             self._owner = None
+            for part in self.parts():
+                part.release(owner)
+
+    def parts(self) -> tuple[Curriculum, ...]:
+        """The curricula that this one is made of."""
+        return ()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._owner is not None:

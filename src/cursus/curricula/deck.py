@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.errors import StateError
+from cursus.errors import SettingsError, StateError
 from cursus.tasks import TaskSpace
 from cursus.types import FloatArray, IntArray, Tree
+
+_MOST_TASKS = 1 << 26
 
 
 class Deck:
@@ -21,7 +23,11 @@ class Deck:
     """
 
     def __init__(self, space: TaskSpace, tasks: Sequence[int] | IntArray) -> None:
-        ids = space.check(np.asarray(tasks, dtype=np.int64) if isinstance(tasks, range) else tasks)
+        if len(tasks) > _MOST_TASKS:
+            raise SettingsError(
+                f"a stage of {len(tasks):,} tasks is too large to deal from; {_MOST_TASKS:,} are possible."
+            )
+        ids = space.check(np.arange(tasks.start, tasks.stop, tasks.step) if isinstance(tasks, range) else tasks)
         self.labels, which = space.labels(ids)
         self._tasks = ids[np.argsort(which, kind="stable")]
         self._sizes = np.bincount(which, minlength=len(self.labels))

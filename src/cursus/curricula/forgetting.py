@@ -7,6 +7,7 @@ from typing import Any
 
 from cursus.curricula.base import take
 from cursus.curricula.gates.recent import Recent
+from cursus.errors import SettingsError
 from cursus.intervals import wilson, z_of
 from cursus.settings import check_count, check_share
 from cursus.types import Tree
@@ -33,6 +34,8 @@ class ForgettingWatch:
         check_count("window", self.window)
         check_count("min_episodes", self.min_episodes)
         check_share("confidence", self.confidence, low=0.5, high=0.9999999)
+        if self.window < self.min_episodes:
+            raise SettingsError(f"a window of {self.window} never holds min_episodes={self.min_episodes} results.")
 
 
 class Memory:

@@ -84,7 +84,8 @@ class AdaptiveMixing(Mixing):
         edges = [below for below, _ in self.brackets]
         if edges != sorted(set(edges)):
             raise SettingsError(f"brackets={list(self.brackets)}: the success rates must rise.")
-        for _, share in self.brackets:
+        for below, share in self.brackets:
+            check_share("the success rate of a bracket", below)
             check_share("the share of a bracket", share)
         check_share("above", self.above)
         check_share("initial", self.initial)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.randomness import TicketStream
-from cursus.settings import check_share
+from cursus.settings import check_kind, check_share
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Tree
 
 
@@ -27,9 +27,15 @@ class Mixture(Curriculum):
 
     def __init__(self, first: Curriculum, second: Curriculum, *, share: float) -> None:
         check_share("share", share)
+        check_kind("first", first, Curriculum, "Uniform(10)")
+        check_kind("second", second, Curriculum, "Uniform(10)")
         super().__init__(one_task_space({"first": first, "second": second}))
         self._parts = (first, second)
         self._share = share
+
+    def parts(self) -> tuple[Curriculum, ...]:
+        """Both."""
+        return self._parts
 
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the part for each ticket, and let it draw."""

@@ -12,7 +12,7 @@ import numpy as np
 from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
-from cursus.settings import check_count
+from cursus.settings import check_count, check_kind
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 
 
@@ -26,6 +26,7 @@ class Phase:
     steps: int | None = None
 
     def __post_init__(self) -> None:
+        check_kind(f"curriculum of phase {self.name!r}", self.curriculum, Curriculum, "Uniform(10)")
         if self.episodes is not None and self.steps is not None:
             raise SettingsError(f"phase {self.name!r} has both episodes and steps. Give one of them.")
         for unit in ("episodes", "steps"):
@@ -55,6 +56,7 @@ class Sequence(Curriculum):
         if not self._phases:
             raise SettingsError("Sequence([]) has no phase.")
         for place, phase in enumerate(self._phases):
+            check_kind("a phase", phase, Phase, "Phase('warm-up', Uniform(10), episodes=100)")
             if phase.name in {other.name for other in self._phases[:place]}:
                 raise SettingsError(f"two phases are named {phase.name!r}.")
             if phase.length()[0] is None and place < len(self._phases) - 1:
@@ -63,6 +65,10 @@ class Sequence(Curriculum):
         self._now = 0
         self._done = 0
         self._completed = False
+
+    def parts(self) -> tuple[Curriculum, ...]:
+        """Those of all phases."""
+        return tuple(phase.curriculum for phase in self._phases)
 
     def sample(self, rng: TicketStream) -> Draw:
         """Let the present phase draw."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from cursus.curricula.stages import Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
 from cursus.intervals import wilson, z_of
 from cursus.randomness import TicketStream
+from cursus.settings import check_kind
 from cursus.tasks import Named, TaskSpace
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 
 # A tag holds where a draw came from: label (22 bits), stage (14 bits), visit (the rest).
 _STAGE_SHIFT, _VISIT_SHIFT = 22, 36
+_MOST_LABELS_SHOWN = 100
 _MOST_LABELS, _MOST_STAGES = 1 << _STAGE_SHIFT, 1 << (_VISIT_SHIFT - _STAGE_SHIFT)
 
 _GATE, _MIXING, _FORGETTING = Wilson(), AdaptiveMixing(), ForgettingWatch()
@@ -63,6 +66,9 @@ class Staged(Curriculum):
         forgetting: ForgettingWatch | None = _FORGETTING,
         start: str | None = None,
     ) -> None:
+        check_kind("gate", gate, Gate, "Wilson(threshold=0.7)")
+        check_kind("mixing", mixing, Mixing, "AdaptiveMixing() or NoMixing()")
+        check_kind("forgetting", forgetting, (ForgettingWatch, NoneType), "ForgettingWatch() or None")
         listed = list_stages(stages)
         super().__init__(Named([stage.name for stage in listed or ()]) if tasks is None else tasks)
         self._settings = {
@@ -215,7 +221,7 @@ class Staged(Curriculum):
         self._visited[stage] = True
         self._now, self._demoted, self._returning = stage, demoted, returning
         self._graduated = False
-        self._evidence = self._gates[stage].open(returning=returning, demoted=demoted)
+        self._evidence = self._gates[stage].open(returning=returning, demoted=demoted, lowest=stage == 0)
 
     # ---- saving
 
@@ -246,7 +252,9 @@ class Staged(Curriculum):
                 raise StateError(f"this state has the stages {sorted(state[part])}, this course {self._names}.")
         self._now, self._visit, self._visited = self.place(stage), int(visit), np.array(visited, dtype=bool)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
-        self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted)
+        self._evidence = self._gates[self._now].open(
+            returning=self._returning, demoted=self._demoted, lowest=self._now == 0
+        )
         self._evidence.load(evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
         for place, name in enumerate(self._names):
@@ -349,17 +357,21 @@ class Staged(Curriculum):
         return successes, count
 
     def _label_rows(self, place: int) -> list[dict[str, Any]]:
-        deck, (wins, losses) = self._decks[place], self._results[place].tolist()
-        seen = [label for label in range(len(deck.labels)) if deck.drawn[label] or wins[label] or losses[label]]
+        """The labels of a stage that were drawn, at most the 100 most drawn: a status stays small for any space."""
+        deck, (wins, losses) = self._decks[place], self._results[place]
+        seen = np.flatnonzero(deck.drawn)
+        if len(seen) > _MOST_LABELS_SHOWN:
+            most = np.argpartition(deck.drawn[seen], -_MOST_LABELS_SHOWN)[-_MOST_LABELS_SHOWN:]
+            seen = np.sort(seen[most])
         return [
             {
                 "stage": self._names[place],
                 "label": deck.labels[label],
                 "drawn": int(deck.drawn[label]),
-                "episodes": wins[label] + losses[label],
-                "success": wins[label] / (wins[label] + losses[label]) if wins[label] + losses[label] else None,
+                "episodes": int(wins[label] + losses[label]),
+                "success": float(wins[label] / (wins[label] + losses[label])) if wins[label] + losses[label] else None,
             }
-            for label in seen
+            for label in seen.tolist()
         ]
 
     def visit_of(self, tags: IntArray) -> tuple[IntArray, IntArray]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 
 from cursus.curricula.gates import Gate
 from cursus.curricula.mixing import Mixing
 from cursus.errors import SettingsError
+from cursus.settings import check_kind
 from cursus.tasks import TaskSpace
 
 
@@ -23,6 +25,11 @@ class Stage:
     tasks: Sequence[int] | None = None
     gate: Gate | None = None
     mixing: Mixing | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("the name of a stage", self.name, str, "'easy'")
+        check_kind(f"gate of stage {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
+        check_kind(f"mixing of stage {self.name!r}", self.mixing, (Mixing, NoneType), "NoMixing()")
 
 
 def list_stages(stages: Mapping[str, Sequence[int]] | Sequence[str | Stage] | None) -> list[Stage] | None:

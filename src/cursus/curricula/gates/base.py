@@ -56,8 +56,12 @@ class Gate(ABC):
                 raise SettingsError(f"demote={self.demote} must lie below threshold={self.threshold}.")
 
     @abstractmethod
-    def open(self, *, returning: bool = False, demoted: bool = False) -> Evidence:
-        """Fresh evidence for a visit: `returning` to a stage known before, `demoted` from the one above it."""
+    def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
+        """Fresh evidence for a visit.
+
+        `returning` to a stage known before, `demoted` from the one above it; from the `lowest` stage there is no way
+        back, so nothing can be held against going on.
+        """
 
     def bar(self, demoted: bool) -> float:
         """The success rate that promotion asks for in this visit."""
@@ -67,8 +71,9 @@ class Gate(ABC):
 class Evidence(ABC):
     """What was seen of one stage in one visit, weighed by one gate after every episode."""
 
-    def __init__(self, gate: Gate, returning: bool, demoted: bool) -> None:
+    def __init__(self, gate: Gate, *, returning: bool, demoted: bool, lowest: bool) -> None:
         self._gate = gate
+        self._demote = None if lowest else gate.demote
         self._bar = gate.bar(demoted)
         self._quiet = gate.cooldown if returning or demoted else 0
         self.recent = Recent(gate.window)
@@ -81,7 +86,7 @@ class Evidence(ABC):
         self._weigh(success)
         if self.count < self._quiet:
             return Verdict.STAY
-        if self._gate.demote is not None and self.count >= self._gate.demote_after and self._fails(self._gate.demote):
+        if self._demote is not None and self.count >= self._gate.demote_after and self._fails(self._demote):
             return Verdict.DEMOTE
         return Verdict.PROMOTE if self._passes() else Verdict.STAY
 
@@ -149,8 +154,8 @@ class Evidence(ABC):
         """In words, with figures: why the last verdict was this one."""
         if verdict is Verdict.PROMOTE:
             return f"{self.seen()}; {self._met()}"
-        if verdict is Verdict.DEMOTE and self._gate.demote is not None:
-            return f"{self.seen()}; {self._missed(self._gate.demote)}"
+        if verdict is Verdict.DEMOTE and self._demote is not None:
+            return f"{self.seen()}; {self._missed(self._demote)}"
         return self.reason()
 
     def figures(self) -> dict[str, Any]:

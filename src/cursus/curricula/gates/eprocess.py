@@ -46,9 +46,9 @@ class EProcess(Gate):
         if self.demote is not None:
             check_share("demote", self.demote, low=1e-6)
 
-    def open(self, *, returning: bool = False, demoted: bool = False) -> Evidence:
+    def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
         """Fresh evidence for one visit."""
-        return _EProcessEvidence(self, returning, demoted)
+        return _EProcessEvidence(self, returning=returning, demoted=demoted, lowest=lowest)
 
 
 class _Wealth:
@@ -91,10 +91,10 @@ def _stake(episode: int) -> float:
 class _EProcessEvidence(Evidence):
     _gate: EProcess
 
-    def __init__(self, gate: EProcess, returning: bool, demoted: bool) -> None:
-        super().__init__(gate, returning, demoted)
+    def __init__(self, gate: EProcess, *, returning: bool, demoted: bool, lowest: bool) -> None:
+        super().__init__(gate, returning=returning, demoted=demoted, lowest=lowest)
         self._for = _Wealth(self._bar, towards=1.0)
-        self._against = None if gate.demote is None else _Wealth(gate.demote, towards=0.0)
+        self._against = None if self._demote is None else _Wealth(self._demote, towards=0.0)
 
     def _weigh(self, success: bool) -> None:
         stake = _stake(self.count - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -49,17 +50,17 @@ class Wilson(Gate):
         most = wilson(self.window - 1, self.window, z_of(self.confidence))[0]
         return max(self.threshold, min(super().bar(demoted), most))
 
-    def open(self, *, returning: bool = False, demoted: bool = False) -> Evidence:
+    def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
         """Fresh evidence for one visit."""
-        return _WilsonEvidence(self, returning, demoted)
+        return _WilsonEvidence(self, returning=returning, demoted=demoted, lowest=lowest)
 
 
 @lru_cache(maxsize=256)
 def _successes_to_pass(window: int, threshold: float, confidence: float) -> list[int]:
     """For every number of episodes, the fewest successes whose lower bound reaches the threshold (else n + 1)."""
-    z, needed, least = z_of(confidence), [], 0
-    for n in range(window + 1):
-        while least <= n and (n == 0 or wilson(least, n, z)[0] < threshold):
+    z, needed, least = z_of(confidence), [1], 0
+    for n in range(1, window + 1):
+        while least <= n and wilson(least, n, z)[0] < threshold:
             least += 1
         needed.append(least)
     return needed
@@ -79,8 +80,8 @@ def _successes_to_fail(window: int, demote: float, confidence: float) -> list[in
 class _WilsonEvidence(Evidence):
     _gate: Wilson
 
-    def __init__(self, gate: Wilson, returning: bool, demoted: bool) -> None:
-        super().__init__(gate, returning, demoted)
+    def __init__(self, gate: Wilson, *, returning: bool, demoted: bool, lowest: bool) -> None:
+        super().__init__(gate, returning=returning, demoted=demoted, lowest=lowest)
         self._to_pass = _successes_to_pass(gate.window, self._bar, gate.confidence)
         self._to_fail = _successes_to_fail(gate.window, gate.demote or 0.0, gate.confidence)
 
@@ -109,10 +110,9 @@ class _WilsonEvidence(Evidence):
 
     def _episodes_at_rate(self, rate: float) -> int | None:
         recent, z = self.recent, z_of(self._gate.confidence)
-        for n in range(recent.count, self._gate.window + 1):
-            if wilson(rate * n, n, z)[0] >= self._bar:
-                return max(n - recent.count, self._gate.min_episodes - self.count)
-        return None
+        sizes = range(recent.count, self._gate.window + 1)
+        enough = bisect_left(sizes, True, key=lambda n: wilson(rate * n, n, z)[0] >= self._bar)
+        return None if enough == len(sizes) else max(enough, self._gate.min_episodes - self.count)
 
     def figures(self) -> dict[str, Any]:
         """With the bounds that the gate judges by."""

@@ -56,9 +56,9 @@ class Window(Gate):
         if self.relax_every is not None:
             check_count("relax_every", self.relax_every)
 
-    def open(self, *, returning: bool = False, demoted: bool = False) -> Evidence:
+    def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
         """Fresh evidence for one visit."""
-        return _WindowEvidence(self, returning, demoted)
+        return _WindowEvidence(self, returning=returning, demoted=demoted, lowest=lowest)
 
 
 class _WindowEvidence(Evidence):
