@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -185,12 +187,21 @@ def _tell(console: Console, plan: Plan, trials: Trials, out: Path) -> None:
         console.print(Text(f"\nNo picture: {missing}"))
     name = list(trials)[-1]
     run = out / _folder_name(name)
-    commands = [f"cursus show {run}", f"cursus explain {run}", f"cursus replay {run}"]
+    cursus = _how_we_were_called()
+    commands = [f"{cursus} show {run}", f"{cursus} explain {run}", f"{cursus} replay {run}"]
     if isinstance(plan.course(name), Staged):
-        commands.insert(2, f"cursus explain {run} --what-if gate.threshold=0.9")
+        commands.insert(2, f"{cursus} explain {run} --what-if gate.threshold=0.9")
     console.print("Every assignment, result and decision is on record. Look at it:")
     for command in commands:
         console.print(Text(f"  {command}", "cyan"), soft_wrap=True)
+
+
+def _how_we_were_called() -> str:
+    """A command that works in this shell, also when the virtual environment is not activated."""
+    called = Path(sys.argv[0])
+    if called.name != "cursus" or shutil.which("cursus"):
+        return "cursus"
+    return os.path.relpath(called)
 
 
 def _folder_name(name: str) -> str:

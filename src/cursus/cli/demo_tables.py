@@ -81,7 +81,7 @@ def summary(trials: Trials, num_envs: int) -> Table:
     title = f"\n{students} student(s) per course, {num_envs} environments: the median student, and sums over all"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("course")
-    for name in ("hardest task mastered", "promotions", "of these false", "demotions"):
+    for name in ("hardest task mastered", "promotions", "false", "demotions"):
         table.add_column(name, justify="right")
     for name, done in trials.items():
         sums = [sum(getattr(t, each) for t in done) for each in ("promotions", "false_promotions", "demotions")]
