@@ -23,9 +23,7 @@ GATES: dict[str, Gate] = {
     "wilson": cursus.Wilson(threshold=THRESHOLD, demote=None),
     "eprocess": cursus.EProcess(threshold=THRESHOLD, demote=None),
     **{
-        f"window{size}": cursus.Window(
-            threshold=THRESHOLD, window=size, min_episodes=size, early=None, trend=None, demote=None
-        )
+        f"window{size}": cursus.Window(threshold=THRESHOLD, window=size, min_episodes=size, early=None, trend=None, demote=None)
         for size in (20, 50, 100)
     },
     "window_as_published": cursus.Window(threshold=THRESHOLD, demote=None),

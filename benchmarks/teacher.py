@@ -97,9 +97,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
         sized = {size: cursus.Teacher(staged(size)) for size in SIZES}
         contestants: dict[str, Callable[[], float]] = {"by_hand_us": lambda: by_hand(20_000)}
         for batch, teacher in recorded.items():
-            contestants[f"teacher_us_batch_{batch}"] = lambda t=teacher, b=batch: teach(
-                t, b, 2_000 if b == 1 else 10_240
-            )
+            contestants[f"teacher_us_batch_{batch}"] = lambda t=teacher, b=batch: teach(t, b, 2_000 if b == 1 else 10_240)
         contestants["teacher_us_batch_64_without_ledger"] = lambda: teach(silent, 64, 10_240)
         for size, teacher in sized.items():
             contestants[f"teacher_us_{size}_tasks"] = lambda t=teacher: teach(t, 64, 10_240)
@@ -115,9 +113,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
             progress.advance(work, 64_000)
         figures["memory_growth_mb"] = resident_mb() - before
         long.close()
-        figures["ledger_bytes_per_episode"] = (
-            Path(folder) / "long" / "events.jsonl"
-        ).stat().st_size / long.counts.finished
+        figures["ledger_bytes_per_episode"] = (Path(folder) / "long" / "events.jsonl").stat().st_size / long.counts.finished
         for teacher in recorded.values():
             teacher.close()
     return figures

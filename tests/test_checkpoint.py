@@ -35,9 +35,7 @@ trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dict
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
-        return (
-            isinstance(other, np.ndarray) and one.dtype == other.dtype and np.array_equal(one, other, equal_nan=False)
-        )
+        return isinstance(other, np.ndarray) and one.dtype == other.dtype and np.array_equal(one, other, equal_nan=False)
     if isinstance(one, dict):
         return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
     if isinstance(one, list):

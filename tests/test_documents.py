@@ -40,9 +40,7 @@ def test_every_command_in_the_readme_exists() -> None:
         if " cursus " in line and line.startswith("$ cursus")
     }
     assert {"show", "explain", "replay"} <= commands
-    shown = subprocess.run(
-        [sys.executable, "-m", "cursus", "--help"], capture_output=True, text=True, check=True
-    ).stdout
+    shown = subprocess.run([sys.executable, "-m", "cursus", "--help"], capture_output=True, text=True, check=True).stdout
     for command in commands:
         assert command in shown
 

@@ -28,9 +28,7 @@ def test_exported_names_are_exactly_the_public_ones(name: str) -> None:
     }
     assert sorted(public) == sorted(package.__all__)
     for each in package.__all__:
-        assert inspect.getdoc(getattr(package, each)) or not callable(getattr(package, each)), (
-            f"{each} has no docstring"
-        )
+        assert inspect.getdoc(getattr(package, each)) or not callable(getattr(package, each)), f"{each} has no docstring"
 
 
 def test_every_public_error_is_in_one_tree() -> None:

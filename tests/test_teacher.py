@@ -275,9 +275,7 @@ def test_what_if_answers_for_each_visit(tmp_path: Path) -> None:
     with cursus.Teacher(course(), run=run, seed=5) as teacher:
         play(teacher, 40, chance=0.75)
     as_it_was = what_if(run, ["gate.threshold=0.6"])
-    assert [(each.decided, each.after) for each in as_it_was] == [
-        (each.would_decide, each.would_after) for each in as_it_was
-    ]
+    assert [(each.decided, each.after) for each in as_it_was] == [(each.would_decide, each.would_after) for each in as_it_was]
     assert as_it_was[0].decided == "promotion"
     stricter = what_if(run, ["gate.threshold=0.95", "gate.window=400"])
     assert stricter[0].would_decide == "stay"

@@ -27,6 +27,7 @@ from cursus.randomness import TicketStream
 from cursus.tasks import Box, Discrete, Generated, Levels, Named, Product, Task, TaskSpace
 from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
+from cursus.vector import make_vec
 
 __version__ = "0.1.0"
 
@@ -63,5 +64,6 @@ __all__ = [
     "Uniform",
     "Wilson",
     "Window",
+    "make_vec",
     "read_events",
 ]

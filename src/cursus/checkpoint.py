@@ -110,9 +110,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
     except OSError as error:
         with suppress(OSError):
             beside.unlink()
-        raise CheckpointError(
-            f"{path} cannot be written: {error.strerror}. What was there before is unharmed."
-        ) from error
+        raise CheckpointError(f"{path} cannot be written: {error.strerror}. What was there before is unharmed.") from error
 
 
 def sweep(folder: Path) -> None:

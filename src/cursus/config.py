@@ -140,9 +140,7 @@ def _build(spec: Any, where: str, types: Types, problems: list[str]) -> Any:
 
 def _construct(name: str, types: Types, parts: dict[str, Any], where: str, problems: list[str]) -> Any:
     made, parameters = types[name], _parameters(name, types)
-    found = [
-        f"{where}: {unknown(key, parameters)}" for key in parts if key not in parameters and "**" not in parameters
-    ]
+    found = [f"{where}: {unknown(key, parameters)}" for key in parts if key not in parameters and "**" not in parameters]
     found += [
         f"{where}: {key!r} is missing."
         for key, each in parameters.items()

@@ -12,6 +12,8 @@
     ├── StateError         a saved state that does not fit the curriculum it is loaded into
     ├── LedgerError        the record of a run cannot be written or read
     ├── CheckpointError    a checkpoint that is damaged, of another version, or not one of ours
+    ├── EnvError           an environment raised an error; its own traceback is in the message
+    ├── WorkerError        a worker process died or hung
     └── MissingExtra       an optional library is not installed (also an ImportError)
 
     CheckpointWarning      the newest checkpoint is damaged, an older one was used
@@ -60,6 +62,14 @@ class CheckpointError(CursusError):
 
 class CheckpointWarning(UserWarning):
     """The newest checkpoint is damaged; an older one was used instead."""
+
+
+class EnvError(CursusError):
+    """An environment raised an error; the message holds its own traceback."""
+
+
+class WorkerError(CursusError):
+    """A worker process died, or did not answer within its time limit."""
 
 
 class MissingExtra(CursusError, ImportError):

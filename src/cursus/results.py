@@ -38,9 +38,7 @@ def finite(name: str, values: Any, tickets: IntArray) -> FloatArray:
     numbers = column.astype(np.float64)
     wrong = ~np.isfinite(numbers)
     if wrong.any():
-        raise ResultError(
-            f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]}: it must be a finite number."
-        )
+        raise ResultError(f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]}: it must be a finite number.")
     return numbers
 
 

@@ -53,9 +53,7 @@ class _OneAct:
             "Resume the run from its newest checkpoint, or make a new teacher."
         )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self._teacher._refusal = None
 
@@ -193,9 +191,7 @@ class Teacher:
             raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
         tickets = self._book.open(envs, tasks, draw.tags)
         if self._ledger is not None:
-            self._ledger.write(
-                "assign", first=int(tickets[0]), env=envs.tolist(), task=tasks.tolist(), tag=draw.tags.tolist()
-            )
+            self._ledger.write("assign", first=int(tickets[0]), env=envs.tolist(), task=tasks.tolist(), tag=draw.tags.tolist())
         return tickets, tasks
 
     def report(self, tickets: Any, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> list[Decision]:
@@ -322,9 +318,7 @@ class Teacher:
     def __enter__(self) -> Teacher:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     # ---- telling
@@ -369,9 +363,7 @@ class Teacher:
             f"{counts.withdrawn:,} withdrawn + {counts.in_flight:,} in flight."
         )
         if counts.censored:
-            lines.append(
-                f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures."
-            )
+            lines.append(f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures.")
         return "\n".join(lines)
 
     def status(self) -> dict[str, Any]:
@@ -434,7 +426,5 @@ def _compare_settings(config: dict[str, Any], given: dict[str, Any]) -> None:
 def _differences(where: str, now: Any, before: Any) -> list[tuple[str, Any, Any]]:
     if isinstance(now, dict) and isinstance(before, dict):
         keys = [*now, *(key for key in before if key not in now)]
-        return [
-            each for key in keys for each in _differences(f"{where}.{key}".lstrip("."), now.get(key), before.get(key))
-        ]
+        return [each for key in keys for each in _differences(f"{where}.{key}".lstrip("."), now.get(key), before.get(key))]
     return [] if json.dumps(now) == json.dumps(before) else [(where, now, before)]

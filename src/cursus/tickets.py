@@ -195,9 +195,7 @@ class TicketBook:
         if self._overdue:
             is_open |= np.isin(numbers, list(self._overdue))
         if not is_open.all():
-            raise TicketError(
-                f"ticket {numbers[~is_open][0]} was settled before. Every ticket is settled exactly once."
-            )
+            raise TicketError(f"ticket {numbers[~is_open][0]} was settled before. Every ticket is settled exactly once.")
         if len(np.unique(numbers)) < len(numbers):
             raise TicketError(f"a ticket is named twice in {numbers.tolist()!s:.80}.")
         return numbers

@@ -88,9 +88,7 @@ def test_e_process_stays_within_alpha_at_the_edge_of_its_null_hypothesis() -> No
 def test_e_process_finds_a_learner_who_improves_late() -> None:
     gate = cursus.EProcess(threshold=0.7, demote=None)
     rng = np.random.default_rng(29)
-    found = [
-        episodes_to_promotion(gate, np.concatenate([np.zeros(1000, bool), rng.random(600) < 0.95])) for _ in range(50)
-    ]
+    found = [episodes_to_promotion(gate, np.concatenate([np.zeros(1000, bool), rng.random(600) < 0.95])) for _ in range(50)]
     assert all(each is not None and 1000 < each < 1200 for each in found)
 
 

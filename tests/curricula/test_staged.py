@@ -69,9 +69,7 @@ def test_the_start_stage_is_kept_and_an_unknown_one_refused() -> None:
 
 def test_one_setting_for_all_and_single_stages_overridden() -> None:
     strict, lenient = cursus.Wilson(threshold=0.9), cursus.Window(threshold=0.3)
-    course = cursus.Staged(
-        ["a", cursus.Stage("b", gate=lenient), cursus.Stage("c", mixing=cursus.NoMixing())], gate=strict
-    )
+    course = cursus.Staged(["a", cursus.Stage("b", gate=lenient), cursus.Stage("c", mixing=cursus.NoMixing())], gate=strict)
     assert [course.gate(place) for place in range(3)] == [strict, lenient, strict]
     assert cursus.Staged(["a", cursus.Stage("b", mixing=cursus.FixedMixing(0.5))], start="b").mix() == 0.5
 
@@ -130,9 +128,7 @@ def test_the_first_stage_cannot_be_demoted() -> None:
 
 
 def test_mixing_follows_the_success_of_this_moment() -> None:
-    course = cursus.Staged(
-        ["a", "b"], start="b", gate=cursus.Window(demote=None, threshold=1.0, early=None, trend=None)
-    )
+    course = cursus.Staged(["a", "b"], start="b", gate=cursus.Window(demote=None, threshold=1.0, early=None, trend=None))
     room = Class(course)
     assert course.mix() == 0.20
     for chance, share in ((0.0, 0.40), (0.57, 0.25), (0.72, 0.15), (0.95, 0.05)):

@@ -106,9 +106,7 @@ def test_gate_keeps_the_laws(name: str) -> None:
     kind=st.sampled_from([cursus.Wilson, cursus.EProcess, cursus.Window]),
 )
 @settings(max_examples=25, deadline=None)
-def test_any_gate_keeps_the_laws(
-    threshold: float, window: int, cooldown: int, hysteresis: float, kind: type[Gate]
-) -> None:
+def test_any_gate_keeps_the_laws(threshold: float, window: int, cooldown: int, hysteresis: float, kind: type[Gate]) -> None:
     try:
         gate = kind(threshold=threshold, window=window, demote=threshold / 2, cooldown=cooldown, hysteresis=hysteresis)
     except SettingsError as refused:

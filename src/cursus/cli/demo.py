@@ -107,9 +107,7 @@ def _check_plan(plan: Plan, source: Path) -> None:
         raise ConfigError(f"{source}: there is no course. Give at least one, such as [courses.uniform].")
     for name, size in sizes.items():
         if size != len(student.chances()):
-            raise ConfigError(
-                f"{source}: the student knows {len(student.chances())} tasks, course {name!r} has {size}."
-            )
+            raise ConfigError(f"{source}: the student knows {len(student.chances())} tasks, course {name!r} has {size}.")
     folders = [_folder_name(name) for name in sizes]
     if len(set(folders)) < len(folders) or not all(folders):
         raise ConfigError(f"{source}: some of these courses would share a folder: {'; '.join(sizes)}. Name them apart.")

@@ -204,6 +204,4 @@ def _age(written: float) -> str:
 
 def plain(text: str, *, keep_lines: bool = False) -> str:
     """Text from a file without characters that could steer a terminal."""
-    return "".join(
-        each if each.isprintable() or (keep_lines and each == "\n") else f"\\x{ord(each):02x}" for each in text
-    )
+    return "".join(each if each.isprintable() or (keep_lines and each == "\n") else f"\\x{ord(each):02x}" for each in text)

@@ -24,9 +24,7 @@ class Deck:
 
     def __init__(self, space: TaskSpace, tasks: Sequence[int] | IntArray) -> None:
         if len(tasks) > _MOST_TASKS:
-            raise SettingsError(
-                f"a stage of {len(tasks):,} tasks is too large to deal from; {_MOST_TASKS:,} are possible."
-            )
+            raise SettingsError(f"a stage of {len(tasks):,} tasks is too large to deal from; {_MOST_TASKS:,} are possible.")
         ids = space.check(np.arange(tasks.start, tasks.stop, tasks.step) if isinstance(tasks, range) else tasks)
         self.labels, which = space.labels(ids)
         self._tasks = ids[np.argsort(which, kind="stable")]

@@ -150,9 +150,7 @@ class Sequence(Curriculum):
         """Where in the sequence, and what is practised there."""
         phase = self._phases[self._now]
         length, unit = phase.length()
-        progress = (
-            f"{self._done:,} of {length:,} {unit} done" if length else f"the last one, {self._done:,} {unit} done"
-        )
+        progress = f"{self._done:,} of {length:,} {unit} done" if length else f"the last one, {self._done:,} {unit} done"
         head = f"Phase {self._now + 1} of {len(self._phases)}, '{phase.name}': {progress}."
         return f"{head}\n{phase.curriculum.explain()}"
 

@@ -107,9 +107,7 @@ class Staged(Curriculum):
             stages[mixed] = np.minimum(which[mixed] * self._now, self._now - 1).astype(np.int64)
         tasks = np.empty(len(rng), dtype=np.int64)
         tags = (np.int64(self._visit) << _VISIT_SHIFT) | (stages.astype(np.int64) << _STAGE_SHIFT)
-        for row, (stage, u_card, u_level) in enumerate(
-            zip(stages.tolist(), card.tolist(), level.tolist(), strict=True)
-        ):
+        for row, (stage, u_card, u_level) in enumerate(zip(stages.tolist(), card.tolist(), level.tolist(), strict=True)):
             tasks[row], label = self._decks[stage].draw(u_card, u_level)
             tags[row] |= label
         return Draw(tasks, tags)
@@ -252,9 +250,7 @@ class Staged(Curriculum):
                 raise StateError(f"this state has the stages {sorted(state[part])}, this course {self._names}.")
         self._now, self._visit, self._visited = self.place(stage), int(visit), np.array(visited, dtype=bool)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
-        self._evidence = self._gates[self._now].open(
-            returning=self._returning, demoted=self._demoted, lowest=self._now == 0
-        )
+        self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         self._evidence.load(evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
         for place, name in enumerate(self._names):
@@ -301,9 +297,7 @@ class Staged(Curriculum):
 
     def explain(self) -> str:
         """Where the course stands, what the gate still asks for, and what is mixed in."""
-        lines = [
-            f"Stage {self._now + 1} of {len(self._names)}, '{self.stage}'{', graduated' if self._graduated else ''}."
-        ]
+        lines = [f"Stage {self._now + 1} of {len(self._names)}, '{self.stage}'{', graduated' if self._graduated else ''}."]
         lines.append(f"Gate: {self._evidence.reason()}.")
         demote = self._gates[self._now].demote
         if self._now > 0:

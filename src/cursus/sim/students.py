@@ -63,9 +63,7 @@ class Student(ABC):
 class SteadyStudent(Student):
     """Always the same chance at every task: for measuring what a gate does."""
 
-    def __init__(
-        self, success: float, num_tasks: int, *, seed: int = 0, win_steps: int = 1, loss_steps: int = 1
-    ) -> None:
+    def __init__(self, success: float, num_tasks: int, *, seed: int = 0, win_steps: int = 1, loss_steps: int = 1) -> None:
         super().__init__(seed, win_steps, loss_steps)
         check_share("success", success)
         self._chances = np.full(num_tasks, float(success))

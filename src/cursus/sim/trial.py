@@ -50,9 +50,7 @@ def run_trial(
 ) -> Trial:
     """Teach until the last task of the space is mastered, or `most_episodes` are over."""
     if len(student.chances()) != curriculum.tasks.size:
-        raise SettingsError(
-            f"the student knows {len(student.chances())} tasks, the course has {curriculum.tasks.size}."
-        )
+        raise SettingsError(f"the student knows {len(student.chances())} tasks, the course has {curriculum.tasks.size}.")
     trial = Trial()
     with Teacher(curriculum, seed=seed, run=run) as teacher:
         room = Classroom(teacher, student, num_envs)

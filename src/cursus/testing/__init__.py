@@ -12,5 +12,6 @@ from cursus.testing.curricula import check_curriculum
 from cursus.testing.gates import check_gate
 from cursus.testing.task_spaces import check_task_space
 from cursus.testing.teachers import check_teacher
+from cursus.testing.vectors import check_vector
 
-__all__ = ["check_curriculum", "check_gate", "check_task_space", "check_teacher"]
+__all__ = ["check_curriculum", "check_gate", "check_task_space", "check_teacher", "check_vector"]

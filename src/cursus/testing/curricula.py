@@ -87,9 +87,7 @@ def _check_batches(make: Make, seed: int, episodes: int) -> None:
     at_once = together.update(batch)
     one_by_one = [each for row in range(episodes) for each in alone.update(batch[row : row + 1])]
     assert at_once == one_by_one, "a batch brings other decisions than its episodes one by one"
-    assert encode(together.state()) == encode(alone.state()), (
-        "a batch leaves another state than its episodes one by one"
-    )
+    assert encode(together.state()) == encode(alone.state()), "a batch leaves another state than its episodes one by one"
     assert together.update(batch[:0]) == [], "no episode, yet a decision"
 
 

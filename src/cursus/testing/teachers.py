@@ -139,9 +139,7 @@ def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> Non
             lesson.begin()
             lesson.end(number)
             oldest = min(teacher.in_flight(), default=teacher.counts.assigned)
-            assert seen == list(range(oldest)), (
-                "the curriculum did not see every ticket once, in order, up to the oldest open"
-            )
+            assert seen == list(range(oldest)), "the curriculum did not see every ticket once, in order, up to the oldest open"
 
 
 def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:

@@ -72,9 +72,7 @@ class _Wealth:
 
     def growth(self, rate: float) -> float:
         """The growth of its logarithm per episode under the best of the alternatives."""
-        return max(
-            rate * math.log(win) + (1 - rate) * math.log(lose) for win, lose in zip(self.win, self.lose, strict=True)
-        )
+        return max(rate * math.log(win) + (1 - rate) * math.log(lose) for win, lose in zip(self.win, self.lose, strict=True))
 
     def load(self, bets: Any) -> None:
         if len(bets) != len(_STAKES):

@@ -98,9 +98,7 @@ class _WilsonEvidence(Evidence):
 
     def _needs(self) -> str:
         now = f" (now {self.bounds()[0]:.2f})" if self.recent.count else ""
-        return (
-            f"a lower {self._gate.confidence:.0%} bound of {self._bar:.2f}{now} and {self._gate.min_episodes} episodes"
-        )
+        return f"a lower {self._gate.confidence:.0%} bound of {self._bar:.2f}{now} and {self._gate.min_episodes} episodes"
 
     def _met(self) -> str:
         return f"its lower {self._gate.confidence:.0%} bound is {self.bounds()[0]:.3f}, at least {self._bar:.2f}"

@@ -1,0 +1,1 @@
+"""One foreign library a file."""

@@ -1,0 +1,106 @@
+"""A single Gymnasium environment under a curriculum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from cursus.curricula import Curriculum
+from cursus.errors import SettingsError
+from cursus.tasks import Task
+from cursus.teacher import Teacher
+from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
+
+TICKET_KEY = "cursus_ticket"
+"""Where the final info of an episode says which ticket it was."""
+
+
+class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """One environment whose episodes practise what a curriculum chooses.
+
+    With a `curriculum` it has a teacher of its own. Without one it holds the task that somebody else gave it (`hold`) and
+    begins its next episode with that: this is how `cursus.adapters.sb3.CurriculumVecEnv` reaches into vector environments
+    that reset themselves.
+
+    `set_task` and `success` are those of `cursus.make_vec`.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        curriculum: Curriculum | None = None,
+        *,
+        run: str | Path | None = None,
+        seed: int = 0,
+        set_task: SetTask = None,
+        success: ReadSuccess = SUCCESS_KEYS,
+        score: ReadScore = None,
+    ) -> None:
+        super().__init__(env)
+        if curriculum is None and run is not None:
+            raise SettingsError("run is for a curriculum: give one, or leave it out.")
+        self.teacher = None if curriculum is None else Teacher(curriculum, run=run, seed=seed)
+        self._lesson = None if curriculum is None else Lesson(curriculum.tasks, set_task, success, score)
+        self._set_task = set_task
+        self._held: tuple[int, Task] | None = None
+        self._number = 0
+        self._ticket: int | None = None
+        self._return, self._length = 0.0, 0
+
+    def take_number(self, number: int) -> None:
+        """Be told which environment of a vector environment this is."""
+        self._number = number
+
+    def hold(self, tasks: dict[int, tuple[int, Task]]) -> None:
+        """Keep a ticket and its task for the next reset: the entry of `tasks` for the number of this environment."""
+        self._held = tasks[self._number]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the next task."""
+        ticket, task = self._next()
+        chosen = dict(options or {})
+        if self._set_task is not None:
+            self._set_task(self.env, task)
+        else:
+            chosen["task"] = task
+        self._ticket, self._return, self._length = ticket, 0.0, 0
+        return self.env.reset(seed=seed, options=chosen or None)
+
+    def _next(self) -> tuple[int, Task]:
+        if self.teacher is not None:
+            if self._ticket is not None:
+                self.teacher.withdraw([self._ticket])
+            given = self.teacher.assign([0])
+            return int(given.tickets[0]), self.teacher.tasks[int(given.tasks[0])]
+        if self._held is None:
+            raise SettingsError(
+                "this environment was given no task. Give CurriculumEnv a curriculum, or wrap the vector environment in "
+                "cursus.adapters.sb3.CurriculumVecEnv."
+            )
+        return self._held
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step; the end of an episode is reported, or marked with its ticket for whoever teaches."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._return += float(reward)
+        self._length += 1
+        if terminated or truncated:
+            info = {**info, TICKET_KEY: self._ticket}
+            if self.teacher is not None and self._lesson is not None:
+                self._report(self.teacher, self._lesson, info)
+        return observation, reward, terminated, truncated, info
+
+    def _report(self, teacher: Teacher, lesson: Lesson, info: dict[str, Any]) -> None:
+        told = {"episode": {"r": self._return, "l": self._length}, **info}
+        success = lesson.read_success(told)
+        score = lesson.read_score(told, success)
+        teacher.report([self._ticket], success=[success], returns=[self._return], lengths=[self._length], scores=[score])
+        self._ticket = None
+
+    def close(self) -> None:
+        """Close the environment, and the teacher if it has one."""
+        super().close()
+        if self.teacher is not None:
+            self.teacher.close()

@@ -1,0 +1,278 @@
+"""Stable-Baselines3: our vector environments for it, its own under a curriculum, and a callback that logs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cursus.adapters.gymnasium import TICKET_KEY
+from cursus.adapters.watch import WorkerWatch
+from cursus.curricula import Curriculum
+from cursus.errors import MissingExtra, SettingsError
+from cursus.teacher import Teacher
+from cursus.types import Decision, IntArray
+from cursus.vector import Processes, Serial
+from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess
+
+try:
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+except ImportError:
+    raise MissingExtra("stable-baselines3", "sb3") from None
+
+_log = logging.getLogger("cursus")
+
+
+class CursusVecEnv(VecEnv):
+    """One of our vector environments as an SB3 `VecEnv`. Nothing is ever stale.
+
+    >>> import cursus
+    >>> envs = CursusVecEnv(cursus.make_vec("CartPole-v1", 4, num_workers=1, autoreset="same_step"))
+    >>> envs.reset().shape
+    (4, 4)
+    """
+
+    def __init__(self, envs: Serial | Processes) -> None:
+        if envs.metadata["autoreset_mode"].name != "SAME_STEP":
+            raise SettingsError('SB3 expects environments that reset in the same step: make_vec(…, autoreset="same_step").')
+        self.envs = envs
+        envs.record_episodes = True
+        self._began = time.time()
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    @property
+    def teacher(self) -> Teacher | None:
+        """The teacher of these environments, if there is one."""
+        return self.envs.teacher
+
+    def reset(self) -> Any:
+        """Begin new episodes everywhere."""
+        seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
+        observations, infos = self.envs.reset(seed=seeds)
+        self._reset_seeds()
+        self._reset_options()
+        self.reset_infos = [_info_of(infos, env) for env in range(self.num_envs)]
+        return observations
+
+    def step_async(self, actions: Any) -> None:
+        """Let the environments begin to step."""
+        self.envs.step_async(actions)
+
+    def step_wait(self) -> Any:
+        """Observations, rewards, dones and infos, as SB3 expects them."""
+        observations, rewards, terminated, truncated, told = self.envs.step_wait()
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        dones = terminated | truncated
+        for env in np.flatnonzero(dones).tolist():
+            infos[env] = {
+                **_info_of(told.get("final_info", {}), env),
+                "terminal_observation": told["final_obs"][env],
+                "TimeLimit.truncated": bool(truncated[env] and not terminated[env]),
+                "episode": {
+                    "r": float(told["episode"]["r"][env]),
+                    "l": int(told["episode"]["l"][env]),
+                    "t": round(time.time() - self._began, 6),
+                },
+            }
+            if "worker_lost" in told and told["_worker_lost"][env]:
+                infos[env]["worker_lost"] = True
+        return observations, rewards.astype(np.float32), dones, infos
+
+    def close(self) -> None:
+        """End everything."""
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Read an attribute of some environments."""
+        return list(self.envs.call_some(list(self._get_indices(indices)), attr_name))
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether every environment has this attribute."""
+        try:
+            self.get_attr(attr_name)
+        except Exception as error:
+            if "AttributeError" in str(error):
+                return False
+            raise
+        return True
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of some environments."""
+        numbers = list(self._get_indices(indices))
+        self.envs.set_attr_some(numbers, attr_name, [value] * len(numbers))
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """Call a method of some environments."""
+        return list(self.envs.call_some(list(self._get_indices(indices)), method_name, *method_args, **method_kwargs))
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """True for `Monitor`, whose statistics are recorded here; no other wrapper is known."""
+        return [wrapper_class is Monitor] * len(list(self._get_indices(indices)))
+
+
+class CurriculumVecEnv(VecEnvWrapper):
+    """A curriculum over the `DummyVecEnv` or `SubprocVecEnv` that you already have.
+
+    Its environments must be wrapped in `cursus.adapters.gymnasium.CurriculumEnv` (without a curriculum), which holds the task
+    of the next episode: SB3's vector environments reset themselves before anybody can be asked. So every environment holds
+    its next task one episode ahead. When a decision changes the course, the tasks that wait are drawn anew for all
+    environments at once. What remains stale are the starts of environments that ended in the very step of a decision, at
+    most `num_envs` per decision: `stale_starts` counts them. With `CursusVecEnv` there are none.
+
+    The processes behind a `SubprocVecEnv` are watched: one that dies, or does not answer within `timeout_s`, is a
+    `WorkerError` that names it, where SB3 alone would wait for ever.
+    """
+
+    def __init__(
+        self,
+        venv: VecEnv,
+        curriculum: Curriculum,
+        *,
+        run: str | Path | None = None,
+        resume: bool = False,
+        seed: int = 0,
+        success: ReadSuccess = SUCCESS_KEYS,
+        score: ReadScore = None,
+        timeout_s: float | None = 60.0,
+    ) -> None:
+        super().__init__(venv)
+        if not venv.has_attr("hold"):
+            raise SettingsError("wrap each environment in cursus.adapters.gymnasium.CurriculumEnv, so that it can hold a task.")
+        if resume and run is None:
+            raise SettingsError("resume=True needs the run folder: give run=….")
+        self.teacher = Teacher.resume(curriculum, run) if resume and run else Teacher(curriculum, run=run, seed=seed, ahead=1)
+        self.stale_starts = 0
+        self._lesson = Lesson(curriculum.tasks, success=success, score=score)
+        self._watch = WorkerWatch(venv.unwrapped, timeout_s)
+        self._running = np.full(self.num_envs, -1, dtype=np.int64)
+        self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
+        self._returns = np.zeros(self.num_envs)
+        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        for env in range(self.num_envs):
+            venv.env_method("take_number", env, indices=[env])
+
+    def reset(self) -> Any:
+        """Begin new episodes everywhere."""
+        everyone = np.arange(self.num_envs)
+        if self._running[0] < 0:
+            self._draw_ahead(everyone)
+        else:
+            self.teacher.withdraw(self._running)
+        self._watch.check()
+        observations = self.venv.reset()
+        self._running[:] = self._ahead
+        self._returns[:] = 0.0
+        self._lengths[:] = 0
+        self._draw_ahead(everyone)
+        return observations
+
+    def step_async(self, actions: Any) -> None:
+        """Let the environments begin to step."""
+        self._watch.check()
+        self.venv.step_async(actions)
+
+    def step_wait(self) -> Any:
+        """What the step brought; ends are reported, and the next tasks handed out."""
+        self._watch.wait()
+        observations, rewards, dones, infos = self.venv.step_wait()
+        self._returns += rewards
+        self._lengths += 1
+        ended = np.flatnonzero(dones)
+        if len(ended):
+            self._settle(ended, infos)
+        return observations, rewards, dones, infos
+
+    def _settle(self, ended: IntArray, infos: Sequence[dict[str, Any]]) -> None:
+        results = [self._result(env, infos[env]) for env in ended.tolist()]
+        success, returns, lengths, scores = zip(*results, strict=True)
+        decisions = self.teacher.report(self._running[ended], success=success, returns=returns, lengths=lengths, scores=scores)
+        self._running[ended] = self._ahead[ended]
+        self._ahead[ended] = -1
+        self._returns[ended] = 0.0
+        self._lengths[ended] = 0
+        if decisions:
+            self.stale_starts += len(ended)
+            waiting = self._ahead[self._ahead >= 0]
+            decisions = [*decisions, *(self.teacher.withdraw(waiting) if len(waiting) else [])]
+            ended = np.arange(self.num_envs)
+        self._draw_ahead(ended)
+        for decision in decisions:
+            self._announce(decision)
+
+    def _result(self, env: int, info: dict[str, Any]) -> tuple[bool, float, int, float]:
+        if info.get(TICKET_KEY) != self._running[env]:
+            raise SettingsError(
+                f"environment {env} ended ticket {info.get(TICKET_KEY)}, expected {self._running[env]}: it was reset by "
+                "somebody else, or is not wrapped in CurriculumEnv."
+            )
+        episode = info.get("episode", {"r": float(self._returns[env]), "l": int(self._lengths[env])})
+        told = {**info, "episode": episode}
+        success = self._lesson.read_success(told)
+        return success, float(episode["r"]), int(episode["l"]), self._lesson.read_score(told, success)
+
+    def _draw_ahead(self, envs: IntArray) -> None:
+        given = self.teacher.assign(envs)
+        self._ahead[envs] = given.tickets
+        rows = zip(given.envs.tolist(), given.tickets.tolist(), given.tasks.tolist(), strict=True)
+        tasks = {env: (ticket, self.teacher.tasks[task]) for env, ticket, task in rows}
+        self.venv.env_method("hold", tasks, indices=envs.tolist())
+
+    def _announce(self, decision: Decision) -> None:
+        _log.info(
+            "[curriculum] %s (episode %d, in force for all %d environments)",
+            decision.text,
+            self.teacher.counts.finished,
+            self.num_envs,
+        )
+
+    def close(self) -> None:
+        """End everything, also after a worker was lost."""
+        self.teacher.close()
+        self._watch.close(self.venv)
+
+
+class CurriculumCallback(BaseCallback):
+    """Logs `curriculum/…` at the end of every rollout: stage, success, episodes, mix, tickets, stale starts."""
+
+    def __init__(self, envs: CursusVecEnv | CurriculumVecEnv, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self._envs = envs
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        teacher = self._envs.teacher
+        if teacher is None:
+            return
+        for name, value in curriculum_figures(teacher).items():
+            self.logger.record(f"curriculum/{name}", value)
+        if isinstance(self._envs, CurriculumVecEnv):
+            self.logger.record("curriculum/stale_starts", self._envs.stale_starts)
+
+
+def curriculum_figures(teacher: Teacher) -> dict[str, Any]:
+    """The figures of a course that are worth a curve."""
+    figures: dict[str, Any] = {"episodes": teacher.counts.finished, "in_flight": teacher.counts.in_flight}
+    for place, row in enumerate(teacher.curriculum.status().get("stages", [])):
+        if row["success"] is not None:
+            figures[f"success/{row['stage']}"] = row["success"]
+        if row["status"] in ("current", "graduated"):
+            figures["stage"] = place
+            figures["mix"] = row["mix"]
+    return figures
+
+
+def _info_of(infos: dict[str, Any], env: int) -> dict[str, Any]:
+    """The info of one environment out of those of all."""
+    return {
+        key: _info_of(value, env) if isinstance(value, dict) else value[env]
+        for key, value in infos.items()
+        if not key.startswith("_") and f"_{key}" in infos and infos[f"_{key}"][env]
+    }

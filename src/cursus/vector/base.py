@@ -1,0 +1,288 @@
+"""What all vector environments of ours share: the step protocol, and the teacher's part in it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from cursus.errors import SettingsError
+from cursus.teacher import Teacher
+from cursus.types import BoolArray, FloatArray, IntArray
+from cursus.vector.board import Board
+from cursus.vector.group import EnvInfo
+
+Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
+StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
+_NO_TICKET = -1
+
+
+class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments in step, and a teacher who hears of every end before the next beginning.
+
+    At every step in which episodes end, their results are reported, the teacher decides, and the next tasks are
+    assigned; only then do those environments reset: within the same step (`same_step`) or at the next one (`next_step`,
+    Gymnasium's default). So no episode begins with a task that was drawn before the results of those that ended earlier
+    were known. Steps in which nothing ends pay nothing.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        num_envs: int,
+        *,
+        autoreset: Autoreset,
+        teacher: Teacher | None,
+        seed: int | None,
+        copy: bool,
+        record_episodes: bool,
+        metadata: dict[str, Any],
+    ) -> None:
+        self._board = board
+        self.num_envs = num_envs
+        self.teacher = teacher
+        self.single_observation_space = board.observations.space
+        self.single_action_space = board.actions.space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._mode = AutoresetMode[autoreset.upper()]
+        self.metadata = {**metadata, "autoreset_mode": self._mode}
+        self._copy = copy
+        self.record_episodes = record_episodes
+        self._first_seed = seed
+        self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
+        self._course = 0  # how often a decision changed it
+        self._drawn_in = np.zeros(num_envs, dtype=np.int64)
+        self._stepping = False
+        self._begun = False
+
+    # ---- what subclasses do
+
+    @abstractmethod
+    def _reset_envs(
+        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+    ) -> tuple[list[EnvInfo], IntArray]:
+        """Reset these environments; their infos, and those whose worker was lost."""
+
+    @abstractmethod
+    def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
+        """Reset the environments that wait; infos worth telling, and those whose worker was lost."""
+
+    @abstractmethod
+    def _begin_step(self) -> None:
+        """Let the environments begin to step with the actions on the board."""
+
+    @abstractmethod
+    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
+        """Wait for all; infos worth telling, and the environments whose worker was lost meanwhile."""
+
+    # ---- Gymnasium's interface
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes everywhere, or where `options["reset_mask"]` says so."""
+        self._check_idle("reset")
+        chosen = dict(options or {})
+        mask = chosen.pop("reset_mask", None)
+        numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
+        if seed is None and not self._begun:
+            seed = self._first_seed
+        self._begun = True
+        self._assign_anew(numbers)
+        infos, _ = self._reset_envs(numbers, _seeds(seed, self.num_envs, numbers), chosen)
+        self._board.waiting[numbers] = False
+        return self._observations(), self._merge({}, infos)
+
+    def step(self, actions: Any) -> StepResult:
+        """Step every environment."""
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Let the workers begin to step; `step_wait` gives what came of it."""
+        self._check_idle("step")
+        if not self._begun:
+            raise SettingsError("the environments must be reset before their first step.")
+        self._board.actions.fill(actions)
+        self._begin_step()
+        self._stepping = True
+
+    def step_wait(self) -> StepResult:
+        """What came of the step that `step_async` began."""
+        if not self._stepping:
+            raise SettingsError("step_wait() without step_async().")
+        self._stepping = False
+        infos, lost = self._finish_step()
+        return self._conclude(slice(0, self.num_envs), infos, lost)
+
+    def _conclude(self, part: slice, infos: list[EnvInfo], lost: IntArray) -> StepResult:
+        """Report what ended among these environments, assign what is next, and reset where the mode says so."""
+        board = self._board
+        ended_mask = board.terminated[part] | board.truncated[part]
+        if not ended_mask.any() and not infos:
+            if self._mode is not AutoresetMode.DISABLED:
+                board.waiting[part] = False
+            return self._result(part, {})
+        ended = part.start + np.flatnonzero(ended_mask)
+        told: dict[str, Any] = {}
+        if self.record_episodes:
+            self._tell_episodes(told, ended)
+        self._settle(ended, lost)
+        same_step = self._mode is AutoresetMode.SAME_STEP
+        if self._mode is not AutoresetMode.DISABLED:
+            board.waiting[part] = ended_mask
+        if not same_step or not len(ended):
+            return self._result(part, self._merge(told, infos, lost))
+        result = self._result(part, {}, flags_only=True)
+        told = self._merge(told, [(env, {"final_obs": board.observations.row(env)}) for env in ended.tolist()])
+        finals = [(env, {"final_info": info}) for env, info in infos if ended_mask[env - part.start]]
+        others = [(env, info) for env, info in infos if not ended_mask[env - part.start]]
+        told = self._merge(told, finals + others, lost)
+        more, _ = self._reset_waiting()
+        board.waiting[part] = False
+        return (self._observations(part), *result[1:4], self._merge(told, more))
+
+    # ---- one environment at a time
+
+    @abstractmethod
+    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments, or read an attribute."""
+
+    @abstractmethod
+    def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """Set an attribute of some environments, one value for each."""
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of every environment: one value for all, or a list of one for each."""
+        if not isinstance(values, list | tuple):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise SettingsError(f"{len(values)} values for {self.num_envs} environments.")
+        self.set_attr_some(range(self.num_envs), name, values)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of every environment, or read an attribute."""
+        return self.call_some(range(self.num_envs), name, *args, **kwargs)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Read an attribute of every environment."""
+        return self.call(name)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """A picture of every environment."""
+        return self.call("render")
+
+    # ---- the teacher's part
+
+    def _settle(self, ended: IntArray, lost: IntArray) -> None:
+        """Report results and losses, then assign the next tasks."""
+        if self.teacher is None or not len(ended):
+            return
+        board = self._board
+        finished = np.setdiff1d(ended, lost, assume_unique=True) if len(lost) else ended
+        decided = []
+        if len(lost):
+            decided += self.teacher.lose(self._tickets[lost])
+        if len(finished):
+            decided += self.teacher.report(
+                self._tickets[finished],
+                success=board.success[finished],
+                returns=board.returns[finished],
+                lengths=board.lengths[finished],
+                scores=board.scores[finished],
+            )
+        self._tickets[ended] = _NO_TICKET
+        self._course += bool(decided)
+        if self._mode is not AutoresetMode.DISABLED:
+            self._assign(ended)
+
+    def _assign(self, numbers: IntArray) -> None:
+        if self.teacher is not None and len(numbers):
+            given = self.teacher.assign(numbers)
+            self._tickets[numbers] = given.tickets
+            self._board.tasks[numbers] = given.tasks
+            self._drawn_in[numbers] = self._course
+
+    def _assign_anew(self, numbers: IntArray) -> None:
+        """Take back what these environments hold, and give them fresh tasks."""
+        if self.teacher is not None:
+            held = self._tickets[numbers]
+            if (held != _NO_TICKET).any():
+                self.teacher.withdraw(held[held != _NO_TICKET])
+            self._assign(numbers)
+
+    def _redraw(self, part: slice) -> None:
+        """Draw anew what waits here and was drawn before the last decision."""
+        outdated = self._board.waiting[part] & (self._drawn_in[part] != self._course)
+        if self.teacher is not None and outdated.any():
+            self._assign_anew(part.start + np.flatnonzero(outdated))
+
+    @property
+    def task_ids(self) -> IntArray:
+        """The task that each environment practises, or will at its next reset."""
+        ids: IntArray = self._board.tasks.copy()
+        return ids
+
+    # ---- results
+
+    def _observations(self, part: slice = slice(None)) -> Any:
+        whole = part == slice(None) or part == slice(0, self.num_envs)
+        column = self._board.observations
+        if whole:
+            return column.copy() if self._copy else column.arrays
+        return column.part(part, copy=self._copy)
+
+    def _result(self, part: slice, infos: dict[str, Any], flags_only: bool = False) -> StepResult:
+        board = self._board
+        return (
+            None if flags_only else self._observations(part),
+            board.rewards[part].copy(),
+            board.terminated[part].copy(),
+            board.truncated[part].copy(),
+            infos,
+        )
+
+    def _merge(self, told: dict[str, Any], infos: list[EnvInfo], lost: IntArray | None = None) -> dict[str, Any]:
+        for env, info in infos:
+            told = self._add_info(told, info, env)
+        if lost is not None and len(lost):
+            for env in lost.tolist():
+                told = self._add_info(told, {"worker_lost": True}, env)
+        return told
+
+    def _tell_episodes(self, told: dict[str, Any], ended: IntArray) -> None:
+        mask = np.zeros(self.num_envs, dtype=bool)
+        mask[ended] = True
+        returns = np.where(mask, self._board.returns, 0.0)
+        lengths = np.where(mask, self._board.lengths, 0)
+        told["episode"] = {"r": returns, "_r": mask, "l": lengths, "_l": mask.copy()}
+        told["_episode"] = mask.copy()
+
+    def _check_idle(self, act: str) -> None:
+        if self.closed:
+            raise SettingsError(f"{act}() after close().")
+        if self._stepping:
+            raise SettingsError(f"{act}() while a step is under way: call step_wait() first.")
+
+
+def _mask(mask: Any, num_envs: int) -> BoolArray:
+    found = np.asarray(mask)
+    if found.shape != (num_envs,) or found.dtype != np.bool_:
+        raise SettingsError(f"reset_mask must hold {num_envs} truth values, not {found.shape} of {found.dtype}.")
+    return found
+
+
+def _seeds(seed: int | Sequence[int | None] | None, num_envs: int, numbers: IntArray) -> list[int | None]:
+    """One seed per environment: from one number `seed + env`, as Gymnasium does."""
+    if seed is None:
+        return [None] * len(numbers)
+    if isinstance(seed, int | np.integer):
+        return [int(seed) + int(env) for env in numbers]
+    if len(seed) != num_envs:
+        raise SettingsError(f"{len(seed)} seeds for {num_envs} environments.")
+    return [seed[int(env)] for env in numbers]

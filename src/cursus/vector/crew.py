@@ -1,0 +1,203 @@
+"""The parent's side of its workers: starting, asking, waiting, noticing their death, ending them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from cursus.errors import EnvError, SettingsError, WorkerError
+from cursus.vector.signals import SPIN_S, Bell, look, poller
+from cursus.vector.worker import Command, Handle, Setup, Word, run_worker
+
+_START_S = 120.0
+_END_S = 2.0
+_NAP_MS = 100
+
+
+class Worker:
+    """One worker process and everything that the parent holds of it."""
+
+    def __init__(self, setup: Setup, words: memoryview, bell: Bell, context: Any, timeout_s: float | None) -> None:
+        self.setup, self._words, self.bell, self._context = setup, words, bell, context
+        self.timeout_s = timeout_s
+        self.first = setup.first
+        self.stop = setup.first + len(setup.make_envs.content)
+        self._wake = Bell()
+        setup.wake = (Handle(self._wake.hear), Handle(self._wake.rope))
+        self._asked_at = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        for place in range(len(self._words)):
+            self._words[place] = 0
+        self._wake.quiet()
+        self.connection, theirs = multiprocessing.Pipe()
+        self.process = self._context.Process(
+            target=run_worker, args=(self.setup, theirs), name=f"cursus worker {self.setup.place}", daemon=True
+        )
+        try:
+            self.process.start()
+        finally:
+            theirs.close()
+        self._asked = 0
+        self._poll = poller(self.bell.hear, self.process.sentinel)
+        self._mail = poller(self.connection.fileno(), self.process.sentinel)
+
+    def await_start(self) -> None:
+        """Wait until the environments are made; an `EnvError` if one of them could not be."""
+        message = self._receive(_START_S, "making its environments")
+        if message is not None:
+            raise EnvError(f"{message}\n(in {self})")
+
+    def restart(self) -> None:
+        """Begin anew with a fresh process and fresh environments."""
+        self.end()
+        self._start()
+        self.await_start()
+
+    # ---- asking
+
+    def ask(self, command: Command, arguments: Any = None) -> None:
+        """Let the worker begin with something."""
+        if arguments is not None:
+            with suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed when we wait for it
+                self.connection.send(arguments)
+        self._asked += 1
+        self._asked_at = time.monotonic()
+        self._words[Word.COMMAND] = command
+        self._words[Word.REQUEST] = self._asked
+        if self._words[Word.WORKER_SLEEPS]:
+            self._wake.ring()
+
+    def is_done(self) -> bool:
+        """Whether it has done what it was asked, or will never do anything again."""
+        return bool(self._words[Word.DONE] == self._asked) or self.process.exitcode is not None
+
+    def expect(self, sleeping: bool) -> None:
+        """Say whether the parent sleeps and wants to be woken."""
+        self._words[Word.PARENT_SLEEPS] = sleeping
+
+    def is_late(self) -> bool:
+        """Whether its time limit is over."""
+        return self.timeout_s is not None and time.monotonic() - self._asked_at > self.timeout_s
+
+    def answer(self, spin: bool) -> Any:
+        """Wait until it is done; what it has to tell, or None."""
+        words = self._words
+        if not look(words, Word.DONE, self._asked - 1, SPIN_S if spin else 0.0):
+            self._sleep_until_done()
+        if not words[Word.HAS_MESSAGE]:
+            return None
+        failed = words[Word.FAILED]
+        message = self._receive(self.timeout_s, "answering")
+        if failed:
+            raise EnvError(f"{message}\n(in {self})")
+        return message
+
+    def _sleep_until_done(self) -> None:
+        words = self._words
+        words[Word.PARENT_SLEEPS] = 1
+        os.sched_yield()
+        try:
+            while words[Word.DONE] != self._asked:
+                woken = [handle for handle, _ in self._poll.poll(_NAP_MS)]
+                if self.bell.hear in woken:
+                    self.bell.quiet()
+                if words[Word.DONE] == self._asked:
+                    return
+                if self.process.sentinel in woken:
+                    raise self._died()
+                if self.is_late():
+                    raise self._hung("working on it")
+        finally:
+            words[Word.PARENT_SLEEPS] = 0
+
+    def _receive(self, timeout_s: float | None, doing: str) -> Any:
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.connection.poll():
+            if self.process.sentinel in [handle for handle, _ in self._mail.poll(_NAP_MS)] and not self.connection.poll():
+                raise self._died()
+            if end is not None and time.monotonic() > end:
+                raise self._hung(doing)
+        try:
+            return self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._died() from None
+
+    # ---- ending
+
+    def _died(self) -> WorkerError:
+        self.process.join(_END_S)
+        code = self.process.exitcode
+        how = f"exit code {code}"
+        if code is not None and code < 0:
+            with suppress(ValueError):
+                how = f"killed by {signal.Signals(-code).name}"
+            if code == -signal.SIGKILL:
+                how += ", by hand or because memory ran out"
+        return WorkerError(f"{self} died ({how}).")
+
+    def _hung(self, doing: str) -> WorkerError:
+        found = WorkerError(f"{self} has not answered for {self.timeout_s:g} s while {doing}. It was ended.")
+        self.end()
+        return found
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        with suppress(OSError, ValueError):
+            self.process.kill()
+        self.process.join(_END_S)
+        self.connection.close()
+
+    def close(self) -> None:
+        """End the process and let go of everything."""
+        self.end()
+        self._wake.close()
+
+    def __str__(self) -> str:
+        return f"worker {self.setup.place} (pid {self.process.pid}, environments {self.first} to {self.stop - 1})"
+
+
+def wait_for_any(groups: Mapping[int, Sequence[Worker]], spin: bool) -> int:
+    """The first of these groups that is done, or in which something went wrong."""
+    crew = [worker for group in groups.values() for worker in group]
+    sleep = poller(crew[0].bell.hear, *(worker.process.sentinel for worker in crew))
+    end = time.perf_counter() + (SPIN_S if spin else 0.0)
+    while True:
+        for name, group in groups.items():
+            if all(worker.is_done() or worker.is_late() for worker in group):
+                return name
+        if time.perf_counter() < end:
+            os.sched_yield()
+            continue
+        for worker in crew:
+            worker.expect(sleeping=True)
+        if not any(all(worker.is_done() for worker in group) for group in groups.values()):
+            sleep.poll(_NAP_MS)
+            crew[0].bell.quiet()
+        for worker in crew:
+            worker.expect(sleeping=False)
+
+
+def context_of(start_method: str | None) -> Any:
+    """How processes are started; by default from a server process, which is safe beside threads and torch."""
+    methods = multiprocessing.get_all_start_methods()
+    chosen = start_method or ("forkserver" if "forkserver" in methods else "spawn")
+    if chosen not in methods:
+        raise SettingsError(f"start_method={chosen!r} is not possible here. Allowed: {', '.join(methods)}.")
+    return multiprocessing.get_context(chosen)
+
+
+def close_all(workers: Iterable[Worker]) -> None:
+    """End all of them: first together, then one by one."""
+    crew: Sequence[Worker] = list(workers)
+    for worker in crew:
+        with suppress(OSError, ValueError):
+            worker.process.kill()
+    for worker in crew:
+        worker.close()

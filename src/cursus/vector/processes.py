@@ -1,0 +1,302 @@
+"""Environments in worker processes, and some in this one."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cursus.errors import SettingsError, WorkerError
+from cursus.settings import check_count
+from cursus.teacher import Teacher
+from cursus.types import BoolArray, FloatArray, IntArray
+from cursus.vector.base import Autoreset, TaughtVectorEnv
+from cursus.vector.board import Arena, check_space, shared_file
+from cursus.vector.crew import Worker, close_all, context_of, wait_for_any
+from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv
+from cursus.vector.lesson import Lesson
+from cursus.vector.signals import Bell
+from cursus.vector.worker import Command, Handle, Parcel, Setup, lay_out
+
+
+class Half(NamedTuple):
+    """What `recv` gives: the environments of a half, and what their step brought."""
+
+    envs: slice
+    observations: Any
+    rewards: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+    infos: dict[str, Any]
+
+
+OnWorkerLoss: TypeAlias = Literal["raise", "restart"]
+_NOBODY = np.empty(0, dtype=np.int64)
+
+
+class Processes(TaughtVectorEnv):
+    """Several environments per process; observations, actions and results in one block of shared memory.
+
+    `num_workers` counts processes, this one included: while workers step their environments, the parent steps a share of
+    its own (unless `parent_steps` is False). A worker that dies, or does not answer within `timeout_s`, ends the run with
+    a `WorkerError` that names it, or is replaced (`on_worker_loss="restart"`): then the episodes of its environments end
+    as truncated, `infos["worker_lost"]` says so, and their tickets are settled as lost.
+    """
+
+    def __init__(
+        self,
+        make_envs: Sequence[MakeEnv],
+        *,
+        num_workers: int,
+        parent_steps: bool = True,
+        lesson: Lesson | None = None,
+        teacher: Teacher | None = None,
+        autoreset: Autoreset = "next_step",
+        start_method: str | None = None,
+        seed: int | None = None,
+        info_keys: Sequence[str] | None = None,
+        copy: bool = True,
+        record_episodes: bool = False,
+        on_worker_loss: OnWorkerLoss = "raise",
+        timeout_s: float | None = 60.0,
+    ) -> None:
+        check_count("num_workers", num_workers)
+        if on_worker_loss not in ("raise", "restart"):
+            raise SettingsError(f"on_worker_loss={on_worker_loss!r} must be 'raise' or 'restart'.")
+        num_envs = len(make_envs)
+        self._workers: list[Worker] = []
+        self._group: EnvGroup | None = None
+        shares = [part for part in np.array_split(np.arange(num_envs), num_workers) if len(part)]
+        first = make_envs[0]()
+        check_space("observation space", first.observation_space)
+        check_space("action space", first.action_space)
+        remote = shares[1:] if parent_steps else shares
+        layout = (len(remote), first.observation_space, first.action_space, num_envs)
+        counted = Arena()
+        lay_out(counted, *layout)
+        handle = self._memory = shared_file(counted.size)
+        words, board = lay_out(Arena(mmap.mmap(handle, counted.size)), *layout)
+        super().__init__(
+            board,
+            num_envs,
+            autoreset=autoreset,
+            teacher=teacher,
+            seed=seed,
+            copy=copy,
+            record_episodes=record_episodes,
+            metadata=first.metadata,
+        )
+        self.spec, self.render_mode = first.spec, first.render_mode
+        self._restart = on_worker_loss == "restart"
+        self._spin = len(shares) <= len(os.sched_getaffinity(0))
+        self._under_way: list[int] = []
+        self._received: int | None = None
+        self._bell = Bell()
+        self._lifeline = os.pipe()
+        context = context_of(start_method)
+        try:
+            for place, share in enumerate(remote):
+                setup = Setup(
+                    place=place,
+                    num_workers=len(remote),
+                    num_envs=num_envs,
+                    first=int(share[0]),
+                    make_envs=Parcel([make_envs[env] for env in share]),
+                    observation_space=first.observation_space,
+                    action_space=first.action_space,
+                    lesson=Parcel(lesson),
+                    info_keys=info_keys,
+                    memory=Handle(handle),
+                    memory_size=counted.size,
+                    wake=(Handle(-1), Handle(-1)),
+                    bell=(Handle(self._bell.hear), Handle(self._bell.rope)),
+                    lifeline=Handle(self._lifeline[0]),
+                    parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
+                    spin=self._spin,
+                )
+                view = memoryview(words[place]).cast("B").cast("q")
+                self._workers.append(Worker(setup, view, self._bell, context, timeout_s))
+            if parent_steps:
+                own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
+                self._group = EnvGroup(own, 0, board, lesson, info_keys)
+            else:
+                first.close()
+            for worker in self._workers:
+                worker.await_start()
+        except BaseException:
+            self.close_extras()
+            raise
+
+    # ---- the step
+
+    def _begin_step(self) -> None:
+        for worker in self._workers:
+            worker.ask(Command.STEP)
+
+    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
+        infos = [] if self._group is None else self._group.step()
+        told, lost = self._hear(self._workers)
+        return infos + told, self._mark_lost(lost)
+
+    def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
+        asked = [worker for worker in self._workers if self._board.waiting[worker.first : worker.stop].any()]
+        for worker in asked:
+            worker.ask(Command.RESET_WAITING)
+        infos = [] if self._group is None else self._group.reset_waiting()
+        told, lost = self._hear(asked)
+        return infos + told + self._again(lost), _NOBODY
+
+    def _reset_envs(
+        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+    ) -> tuple[list[EnvInfo], IntArray]:
+        chosen = dict(zip(numbers.tolist(), seeds, strict=True))
+        asked = []
+        for worker in self._workers:
+            own = [env for env in range(worker.first, worker.stop) if env in chosen]
+            if own:
+                worker.ask(Command.RESET, (own, [chosen[env] for env in own], options))
+                asked.append(worker)
+        infos: list[EnvInfo] = []
+        if self._group is not None:
+            own = [env for env in range(self._group.first, self._group.stop) if env in chosen]
+            infos = self._group.reset(own, [chosen[env] for env in own], options)
+        told, lost = self._hear(asked)
+        return infos + told + self._again(lost), _NOBODY
+
+    # ---- losses
+
+    def _hear(self, workers: Sequence[Worker]) -> tuple[list[EnvInfo], list[Worker]]:
+        """What these workers tell, and which of them were lost and replaced."""
+        infos: list[EnvInfo] = []
+        lost = []
+        for worker in workers:
+            try:
+                infos += worker.answer(self._spin) or []
+            except WorkerError:
+                if not self._restart:
+                    raise
+                worker.restart()
+                lost.append(worker)
+        return infos, lost
+
+    def _mark_lost(self, workers: Sequence[Worker]) -> IntArray:
+        """End the episodes of lost environments; those that had not begun begin now."""
+        board, lost = self._board, []
+        for worker in workers:
+            rows = np.arange(worker.first, worker.stop)
+            begun = rows[~board.waiting[rows]]
+            board.rewards[rows] = 0.0
+            board.terminated[rows] = False
+            board.truncated[begun] = True
+            lost += begun.tolist()
+            if len(begun) < len(rows):
+                worker.ask(Command.RESET_WAITING)
+                worker.answer(self._spin)
+        return np.array(lost, dtype=np.int64)
+
+    def _again(self, workers: Sequence[Worker]) -> list[EnvInfo]:
+        """Begin once more what was lost while it began."""
+        infos: list[EnvInfo] = []
+        for worker in workers:
+            numbers = list(range(worker.first, worker.stop))
+            worker.ask(Command.RESET, (numbers, [None] * len(numbers), {}))
+            infos += worker.answer(self._spin) or []
+        return infos
+
+    # ---- halves
+
+    @property
+    def halves(self) -> tuple[slice, slice]:
+        """The environments of the two halves that `send` and `recv` deal with."""
+        if self._group is not None or len(self._workers) < 2:
+            raise SettingsError("halves need at least two workers and parent_steps=False.")
+        middle = self._workers[len(self._workers) // 2].first
+        return slice(0, middle), slice(middle, self.num_envs)
+
+    def send(self, actions: Any, half: int | None = None) -> None:
+        """Let one half step: the one that was received last, or `half` (0 or 1) to begin with.
+
+        While it is under way, the learner can work on the other one. Tasks that wait in this half and were drawn before
+        a decision are drawn anew first, so that nothing begins stale.
+        """
+        chosen = self._received if half is None else half
+        if chosen is None or chosen in self._under_way:
+            raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
+        part = self.halves[chosen]
+        self._redraw(part)
+        self._board.actions.fill(actions, part)
+        for worker in self._crew(part):
+            worker.ask(Command.STEP)
+        self._under_way.append(chosen)
+        self._received = None
+        self._stepping = True
+
+    def recv(self) -> Half:
+        """The first half that is ready: which environments, and what their step brought."""
+        if not self._under_way:
+            raise SettingsError("recv() without send().")
+        parts = {half: self._crew(self.halves[half]) for half in self._under_way}
+        half = wait_for_any(parts, self._spin)
+        infos, lost = self._hear(parts[half])
+        self._under_way.remove(half)
+        self._stepping = bool(self._under_way)
+        self._received = half
+        part = self.halves[half]
+        return Half(part, *self._conclude(part, infos, self._mark_lost(lost)))
+
+    def _crew(self, part: slice) -> list[Worker]:
+        return [worker for worker in self._workers if part.start <= worker.first < part.stop]
+
+    # ---- attributes
+
+    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments, or read an attribute."""
+        self._check_idle("call")
+        wanted = set(numbers)
+        asked = []
+        for worker in self._workers:
+            own = [env for env in range(worker.first, worker.stop) if env in wanted]
+            if own:
+                worker.ask(Command.CALL, (name, own, args, kwargs))
+                asked.append((worker, own))
+        found: dict[int, Any] = {}
+        if self._group is not None:
+            own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
+            found.update(zip(own, self._group.call(name, own, args, kwargs), strict=True))
+        for worker, own in asked:
+            found.update(zip(own, worker.answer(self._spin), strict=True))
+        return tuple(found[env] for env in numbers)
+
+    def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """Set an attribute of some environments, one value for each."""
+        self._check_idle("set_attr")
+        wanted = dict(zip(numbers, values, strict=True))
+        asked = []
+        for worker in self._workers:
+            own = [env for env in range(worker.first, worker.stop) if env in wanted]
+            if own:
+                worker.ask(Command.SET_ATTR, (name, own, [wanted[env] for env in own]))
+                asked.append(worker)
+        if self._group is not None:
+            own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
+            self._group.set_attr(name, own, [wanted[env] for env in own])
+        for worker in asked:
+            worker.answer(self._spin)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End every worker, whatever it is doing, and let go of the shared memory."""
+        close_all(self._workers)
+        self._workers = []
+        if self._memory >= 0:
+            self._bell.close()
+            for handle in (*self._lifeline, self._memory):
+                os.close(handle)
+            self._memory = -1
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+        if self.teacher is not None:
+            self.teacher.close()

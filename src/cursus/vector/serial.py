@@ -1,0 +1,85 @@
+"""All environments in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cursus.errors import SettingsError
+from cursus.teacher import Teacher
+from cursus.types import IntArray
+from cursus.vector.base import Autoreset, TaughtVectorEnv
+from cursus.vector.board import Board, check_space, local
+from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv
+from cursus.vector.lesson import Lesson
+
+_NOBODY = np.empty(0, dtype=np.int64)
+
+
+class Serial(TaughtVectorEnv):
+    """Environments that are stepped one after the other in this process: right where a step takes microseconds."""
+
+    def __init__(
+        self,
+        make_envs: Sequence[MakeEnv],
+        *,
+        lesson: Lesson | None = None,
+        teacher: Teacher | None = None,
+        autoreset: Autoreset = "next_step",
+        seed: int | None = None,
+        info_keys: Sequence[str] | None = None,
+        copy: bool = True,
+        record_episodes: bool = False,
+    ) -> None:
+        first = make_envs[0]()
+        check_space("observation space", first.observation_space)
+        check_space("action space", first.action_space)
+        board = Board(first.observation_space, first.action_space, len(make_envs), local)
+        super().__init__(
+            board,
+            len(make_envs),
+            autoreset=autoreset,
+            teacher=teacher,
+            seed=seed,
+            copy=copy,
+            record_episodes=record_episodes,
+            metadata=first.metadata,
+        )
+        self.spec, self.render_mode = first.spec, first.render_mode
+        self._group = EnvGroup([lambda: first, *make_envs[1:]], 0, board, lesson, info_keys)
+        self.envs = self._group.envs
+        for number, env in enumerate(self.envs):
+            if env.observation_space != first.observation_space or env.action_space != first.action_space:
+                raise SettingsError(f"environment {number} has other spaces than environment 0.")
+
+    def _reset_envs(
+        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+    ) -> tuple[list[EnvInfo], IntArray]:
+        return self._group.reset(numbers.tolist(), seeds, options), _NOBODY
+
+    def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
+        return self._group.reset_waiting(), _NOBODY
+
+    def _begin_step(self) -> None:
+        """Nothing begins before it is waited for."""
+
+    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
+        return self._group.step(), _NOBODY
+
+    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments, or read an attribute."""
+        self._check_idle("call")
+        return tuple(self._group.call(name, numbers, args, kwargs))
+
+    def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """Set an attribute of some environments, one value for each."""
+        self._check_idle("set_attr")
+        self._group.set_attr(name, numbers, values)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close every environment."""
+        self._group.close()
+        if self.teacher is not None:
+            self.teacher.close()

@@ -1,0 +1,212 @@
+"""The life of a worker process: it holds environments and the tasks they were given, and decides nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import mmap
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+import cloudpickle
+from gymnasium import spaces
+
+from cursus.errors import CursusError, EnvError
+from cursus.vector.board import Arena, Board
+from cursus.vector.group import EnvGroup
+from cursus.vector.signals import SPIN_S, Bell, look, poller
+
+_PR_SET_PDEATHSIG = 1
+_NAP_MS = 200
+
+WORDS = 16
+"""Numbers per worker: eight that the parent writes and eight that the worker writes, a cache line each."""
+
+
+class Word(IntEnum):
+    """The places of these numbers."""
+
+    REQUEST = 0
+    COMMAND = 1
+    PARENT_SLEEPS = 2
+    DONE = 8
+    WORKER_SLEEPS = 9
+    HAS_MESSAGE = 10
+    FAILED = 11
+
+
+class Command(IntEnum):
+    """What a worker can be asked to do."""
+
+    STEP = 0
+    RESET_WAITING = 1
+    RESET = 2
+    CALL = 3
+    SET_ATTR = 4
+    CLOSE = 5
+
+
+class Parcel:
+    """Something that travels to a worker of ours by value, functions without a name included."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __getstate__(self) -> bytes:
+        packed: bytes = cloudpickle.dumps(self.content)
+        return packed
+
+    def __setstate__(self, packed: bytes) -> None:
+        self.content = cloudpickle.loads(packed)
+
+
+class Handle:
+    """A file handle that survives the journey to a worker, however workers are started."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __getstate__(self) -> Any:
+        return DupFd(self.number)
+
+    def __setstate__(self, duplicate: Any) -> None:
+        self.number = duplicate.detach()
+
+
+@dataclass
+class Setup:
+    """Everything that a worker needs to begin."""
+
+    place: int
+    num_workers: int
+    num_envs: int
+    first: int
+    make_envs: Parcel
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    lesson: Parcel
+    info_keys: Sequence[str] | None
+    memory: Handle
+    memory_size: int
+    wake: tuple[Handle, Handle]
+    bell: tuple[Handle, Handle]
+    lifeline: Handle
+    parent_end: int | None
+    spin: bool
+
+
+def lay_out(
+    arena: Arena, num_workers: int, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int
+) -> tuple[Any, Board]:
+    """The numbers of all workers, and the board: the same places in every process."""
+    words = arena.take((num_workers, WORDS), "<i8")
+    return words, Board(observation_space, action_space, num_envs, arena.take)
+
+
+def run_worker(setup: Setup, connection: Connection) -> None:
+    """The main function of a worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends us
+    _die_with_parent()
+    if setup.parent_end is not None:
+        os.close(setup.parent_end)  # inherited by fork: only the parent may hold this end
+    faulthandler.enable()
+    memory = mmap.mmap(setup.memory.number, setup.memory_size)
+    words, board = lay_out(Arena(memory), setup.num_workers, setup.observation_space, setup.action_space, setup.num_envs)
+    worker = _Worker(setup, connection, memoryview(words[setup.place]).cast("B").cast("q"), board)
+    try:
+        worker.prepare()
+        worker.serve()
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        pass  # the parent is gone, and so are we
+    finally:
+        os._exit(0)  # no clean-up of what was inherited from the parent
+
+
+class _Worker:
+    def __init__(self, setup: Setup, connection: Connection, words: memoryview, board: Board) -> None:
+        self._setup, self._connection, self._words, self._board = setup, connection, words, board
+        self._wake = Bell((setup.wake[0].number, setup.wake[1].number))
+        self._bell = Bell((setup.bell[0].number, setup.bell[1].number))
+        self._sleep = poller(self._wake.hear, setup.lifeline.number)
+        self._group: EnvGroup | None = None
+
+    def prepare(self) -> None:
+        """Make the environments, and say so."""
+        setup = self._setup
+        try:
+            self._group = EnvGroup(setup.make_envs.content, setup.first, self._board, setup.lesson.content, setup.info_keys)
+            for number, env in enumerate(self._group.envs, start=setup.first):
+                if env.observation_space != setup.observation_space or env.action_space != setup.action_space:
+                    raise EnvError(f"environment {number} has other spaces than environment 0.")
+        except CursusError as error:
+            self._connection.send(str(error))
+            self._words[Word.FAILED] = 1
+        else:
+            self._connection.send(None)
+
+    def serve(self) -> None:
+        """Do what is asked until asked to close."""
+        words, served = self._words, 0
+        while True:
+            if not look(words, Word.REQUEST, served, SPIN_S if self._setup.spin else 0.0):
+                self._sleep_until_asked(served)
+            served = words[Word.REQUEST]
+            command = Command(words[Word.COMMAND])
+            try:
+                message = self._obey(command)
+                words[Word.FAILED] = 0
+            except EnvError as error:
+                message = str(error)
+                words[Word.FAILED] = 1
+            words[Word.HAS_MESSAGE] = message is not None
+            words[Word.DONE] = served
+            if words[Word.PARENT_SLEEPS]:
+                self._bell.ring()
+            if message is not None:
+                self._connection.send(message)
+            if command is Command.CLOSE:
+                return
+
+    def _sleep_until_asked(self, served: int) -> None:
+        words = self._words
+        words[Word.WORKER_SLEEPS] = 1
+        os.sched_yield()
+        while words[Word.REQUEST] == served:
+            for handle, _ in self._sleep.poll(_NAP_MS):
+                if handle == self._setup.lifeline.number:
+                    os._exit(0)  # the parent has hung up
+        words[Word.WORKER_SLEEPS] = 0
+        self._wake.quiet()
+
+    def _obey(self, command: Command) -> Any:
+        """Do one thing; what is worth telling, or None."""
+        group = self._group
+        if group is None:
+            raise EnvError("this worker has no environments.")
+        if command is Command.STEP:
+            return group.step() or None
+        if command is Command.RESET_WAITING:
+            return group.reset_waiting() or None
+        if command is Command.CLOSE:
+            group.close()
+            return None
+        arguments = self._connection.recv()
+        if command is Command.RESET:
+            return group.reset(*arguments)
+        if command is Command.CALL:
+            return group.call(*arguments)
+        group.set_attr(*arguments)
+        return []
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end us when the parent dies, even in the middle of an environment's step (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,251 @@
+"""Serial and Processes under one set of laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import cursus
+from cursus.errors import SettingsError
+from cursus.testing import check_vector
+from worlds import Corridor, Rich
+
+WAYS: dict[str, dict[str, Any]] = {
+    "serial": {"num_workers": 1},
+    "fork": {"num_workers": 2, "start_method": "fork"},
+    "fork, isolated": {"num_workers": 2, "start_method": "fork", "parent_steps": False},
+    "forkserver": {"num_workers": 3, "start_method": "forkserver"},
+    "spawn": {"num_workers": 2, "start_method": "spawn"},
+}
+MODES = ("next_step", "same_step")
+
+
+def course() -> cursus.Staged:
+    return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", WAYS)
+def test_vector_keeps_the_laws(way: str, mode: Any) -> None:
+    check_vector(lambda make, n, c: cursus.make_vec(make, n, curriculum=c, autoreset=mode, **WAYS[way]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ["serial", "fork"])
+def test_no_stale_start_in_thousands_of_episodes_of_64_environments(way: str, mode: Any) -> None:
+    check_vector(lambda make, n, c: cursus.make_vec(make, n, curriculum=c, autoreset=mode, **WAYS[way]), num_envs=64, steps=500)
+
+
+class Careless(gymnasium.vector.SyncVectorEnv):
+    """Copies what everybody does: the next task is drawn before the result of the last is known."""
+
+    def __init__(self, make: Callable[[], Any], num_envs: int, curriculum: cursus.Curriculum) -> None:
+        self.teacher = cursus.Teacher(curriculum, ahead=1)
+        super().__init__([make] * num_envs)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        given = self.teacher.assign(range(self.num_envs))
+        self.tickets, self.tasks = given.tickets.copy(), given.tasks.copy()
+        found = [
+            env.reset(seed=seed + i, options={"task": self.teacher.tasks[int(self.tasks[i])]})
+            for i, env in enumerate(self.envs)
+        ]
+        self.over = np.zeros(self.num_envs, dtype=bool)
+        self.ahead = self.teacher.assign(range(self.num_envs))
+        return np.stack([each[0] for each in found]), {}
+
+    def step(self, actions: Any) -> Any:
+        rows = []
+        for i, env in enumerate(self.envs):
+            if self.over[i]:
+                task = self.teacher.tasks[int(self.ahead.tasks[i])]
+                self.tickets[i] = self.ahead.tickets[i]
+                rows.append((env.reset(options={"task": task})[0], 0.0, False, False))
+            else:
+                rows.append(env.step(actions[i])[:4])
+        begun = np.flatnonzero(self.over)
+        self.over = np.array([row[2] for row in rows])
+        for i in np.flatnonzero(self.over).tolist():
+            self.teacher.report([self.tickets[i]], success=[True], returns=[1.0], lengths=[1])
+        if len(begun):
+            more = self.teacher.assign(begun)
+            self.ahead.tickets[begun], self.ahead.tasks[begun] = more.tickets, more.tasks
+        return (*(np.array(column) for column in zip(*rows, strict=True)), {})
+
+
+def test_the_check_finds_tasks_that_were_drawn_ahead() -> None:
+    with pytest.raises(AssertionError, match=r"drawn before a result was known|in flight|practises another"):
+        check_vector(Careless)
+
+
+def record(envs: Any, steps: int = 120) -> list[Any]:
+    observations, infos = envs.reset(seed=11)
+    log: list[Any] = [observations.tolist(), infos["begun"].tolist()]
+    for step in range(steps):
+        observations, rewards, terminated, truncated, infos = envs.step((np.arange(7) + step) % 3)
+        log.append((observations.tolist(), rewards.tolist(), terminated.tolist(), truncated.tolist(), flat(infos)))
+    envs.close()
+    return log
+
+
+def flat(infos: Any) -> Any:
+    if isinstance(infos, dict):
+        return {key: flat(value) for key, value in sorted(infos.items())}
+    return [each.tolist() if isinstance(each, np.ndarray) else each for each in infos]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_way_gives_the_same_trajectories_and_infos(mode: Any) -> None:
+    logs = {way: record(cursus.make_vec(Corridor, 7, autoreset=mode, **kind)) for way, kind in WAYS.items()}
+    for way, log in logs.items():
+        assert log == logs["serial"], way
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_curriculum_it_agrees_with_gymnasium(mode: Any) -> None:
+    theirs = gymnasium.vector.SyncVectorEnv([Corridor] * 7, autoreset_mode=AutoresetMode[mode.upper()])
+    ours = cursus.make_vec(Corridor, 7, autoreset=mode, num_workers=2, start_method="fork")
+    expected, found = record(theirs), record(ours)
+    for (*values, their_infos), (*our_values, our_infos) in zip(expected[2:], found[2:], strict=True):
+        assert our_values == values
+        if mode == "same_step":
+            for key in ("_final_obs", "final_obs", "_final_info"):
+                assert our_infos.get(key) == their_infos.get(key)
+            assert our_infos.get("final_info") == their_infos.get("final_info")
+
+
+@pytest.mark.parametrize("way", ["serial", "fork", "spawn"])
+def test_every_space_of_fixed_shape_travels(way: str) -> None:
+    envs = cursus.make_vec(Rich, 4, seed=3, **WAYS[way])
+    envs.action_space.seed(0)
+    observations, _ = envs.reset()
+    assert envs.observation_space.contains(observations)
+    for _ in range(12):
+        actions = envs.action_space.sample()
+        observations, rewards, _, _, _ = envs.step(actions)
+        assert envs.observation_space.contains(observations)
+        expected = actions["go"] + actions["push"].sum(axis=1)
+        went_on = rewards != 0
+        assert rewards[went_on] == pytest.approx(expected[went_on], rel=1e-5)
+    envs.close()
+
+
+def test_a_space_without_a_fixed_shape_is_refused_with_advice() -> None:
+    class Talkative(Corridor):
+        observation_space = gymnasium.spaces.Text(10)  # type: ignore[assignment]
+
+    for workers in (1, 2):
+        with pytest.raises(SettingsError, match="no fixed shape.*SyncVectorEnv"):
+            cursus.make_vec(Talkative, 2, num_workers=workers)
+
+
+def test_disabled_autoreset_waits_for_a_mask() -> None:
+    envs = cursus.make_vec(Corridor, 4, autoreset="disabled", curriculum=course(), num_workers=2, start_method="fork", seed=1)
+    observations, _ = envs.reset()
+    over = np.zeros(4, dtype=bool)
+    while not over.any():
+        observations, _, terminated, truncated, _ = envs.step(np.zeros(4, dtype=int))
+        over = terminated | truncated
+    assert envs.teacher.counts.in_flight == 4 - over.sum()
+    begun = observations[:, 0].copy()
+    observations, _ = envs.reset(options={"reset_mask": over})
+    assert (observations[over, 0] == begun[over] + 1).all()
+    assert (observations[~over, 0] == begun[~over]).all()
+    assert envs.teacher.counts.in_flight == 4
+    envs.close()
+
+
+def test_the_mix_is_in_force_at_the_next_reset_for_any_number_of_finishers() -> None:
+    """All 32 environments end in the same step, again and again; the share of earlier stages follows at once."""
+
+    class Lockstep(Corridor):
+        def reset(self, **kwargs: Any) -> Any:
+            found = super().reset(**kwargs)
+            self.left = self.length = 4
+            return found
+
+    taught = cursus.Staged(["a", "b"], start="b", gate=cursus.Window(threshold=1.0, early=None, trend=None, demote=None))
+    envs = cursus.make_vec(lambda: Lockstep(by_task={"a": 1.0, "b": 0.0}), 32, curriculum=taught, num_workers=1, seed=0)
+    envs.reset()
+    for _ in range(10):
+        envs.step(np.zeros(32, dtype=int))
+    assert taught.mix() == 0.40
+    drawn = []
+    for _ in range(400):
+        _, _, terminated, truncated, _ = envs.step(np.zeros(32, dtype=int))
+        if (terminated | truncated).any():
+            drawn += envs.task_ids.tolist()
+    assert np.mean(np.array(drawn) == 0) == pytest.approx(0.40, abs=0.04)
+    envs.close()
+
+
+@pytest.mark.parametrize("num_envs", [1, 8, 31, 32, 64, 128, 256])
+def test_any_number_of_environments_reaches_the_last_stage_or_stays_at_the_first(num_envs: int) -> None:
+    for chance, stage in ((1.0, "c"), (0.0, "a")):
+        taught = course()
+        envs = cursus.make_vec(
+            lambda chance=chance: Corridor(chance=chance, longest=6),
+            num_envs,
+            curriculum=taught,
+            num_workers=min(4, num_envs),
+            parent_steps=False,
+            start_method="fork",
+            seed=0,
+        )
+        envs.reset()
+        steps = 0
+        while envs.teacher.counts.finished < 400 + 3 * num_envs:
+            envs.step(np.zeros(num_envs, dtype=int))
+            steps += 1
+        assert taught.stage == stage
+        assert taught.graduated == (stage == "c")
+        envs.close()
+
+
+def test_halves_step_while_the_other_is_worked_on() -> None:
+    taught = course()
+    envs = cursus.make_vec(Corridor, 12, curriculum=taught, num_workers=4, parent_steps=False, start_method="fork", seed=2)
+    observations, _ = envs.reset()
+    for half, part in enumerate(envs.halves):
+        envs.send(np.zeros(len(observations[part]), dtype=int), half)
+    seen = {0: 0, 1: 0}
+    for _ in range(600):
+        half = envs.recv()
+        seen[0 if half.envs.start == 0 else 1] += 1
+        assert half.observations.shape == (6, 4)
+        assert len(half.rewards) == len(half.terminated) == 6
+        envs.send(np.zeros(6, dtype=int))
+    assert min(seen.values()) > 100
+    assert taught.graduated
+    counts = envs.teacher.counts
+    assert counts.assigned == counts.finished + counts.withdrawn + counts.in_flight
+    with pytest.raises(SettingsError, match="under way"):
+        envs.reset()
+    envs.close()
+
+
+def test_halves_agree_with_stepping_together() -> None:
+    together = cursus.make_vec(Corridor, 8, num_workers=2, parent_steps=False, start_method="fork")
+    apart = cursus.make_vec(Corridor, 8, num_workers=2, parent_steps=False, start_method="fork")
+    together.reset(seed=4)
+    apart.reset(seed=4)
+    actions = np.arange(8) % 3
+    for half, part in enumerate(apart.halves):
+        apart.send(actions[part], half)
+    steps = {0: 0, 4: 0}
+    expected = [together.step(actions) for _ in range(60)]
+    while min(steps.values()) < 60:
+        half = apart.recv()
+        start = half.envs.start
+        if steps[start] < 60:
+            for theirs, ours in zip(expected[steps[start]][:4], half[1:5], strict=True):
+                assert np.array_equal(theirs[half.envs], ours)
+        steps[start] += 1
+        apart.send(actions[half.envs])
+    together.close()
+    apart.close()
