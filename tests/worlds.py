@@ -116,3 +116,25 @@ class Silent(Corridor):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         return (*super().step(action)[:4], {})
+
+
+class GoalCartPole(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """CartPole whose task is how long the pole must stay up: a number of steps in the params."""
+
+    def __init__(self, goals: dict[str, int]) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
+        self.goals = goals
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        task = (options or {}).get("task")
+        self.goal = self.goals[task.label] if task is not None else max(self.goals.values())
+        self.steps = 0
+        return self.env.reset(seed=seed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
+        reached = self.steps >= self.goal
+        if terminated or truncated or reached:
+            info = {**info, "is_success": reached and not terminated}
+        return observation, float(reward), terminated, truncated or reached, info

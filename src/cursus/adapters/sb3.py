@@ -174,13 +174,18 @@ class CurriculumVecEnv(VecEnvWrapper):
 
     def step_async(self, actions: Any) -> None:
         """Let the environments begin to step."""
-        self._watch.check()
-        self.venv.step_async(actions)
+        try:
+            self.venv.step_async(actions)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._watch.explain(error) from None
 
     def step_wait(self) -> Any:
         """What the step brought; ends are reported, and the next tasks handed out."""
         self._watch.wait()
-        observations, rewards, dones, infos = self.venv.step_wait()
+        try:
+            observations, rewards, dones, infos = self.venv.step_wait()
+        except (EOFError, ConnectionResetError) as error:
+            raise self._watch.explain(error) from None
         self._returns += rewards
         self._lengths += 1
         ended = np.flatnonzero(dones)

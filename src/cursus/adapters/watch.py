@@ -51,6 +51,16 @@ class WorkerWatch:
             if not process.is_alive():
                 raise self._died(place)
 
+    def explain(self, error: Exception) -> Exception:
+        """What lies behind an error of a pipe: the death of a worker, or else the error itself."""
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            for place, process in enumerate(self._processes):
+                if not process.is_alive():
+                    return self._died(place)
+            time.sleep(0.005)
+        return error
+
     def _check_others(self) -> None:
         for place, (process, remote) in enumerate(zip(self._processes, self._remotes, strict=True)):
             if not process.is_alive() and not remote.poll():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
+from threading import Thread
 from typing import Any
 
 import cloudpickle
@@ -116,6 +117,7 @@ def run_worker(setup: Setup, connection: Connection) -> None:
     _die_with_parent()
     if setup.parent_end is not None:
         os.close(setup.parent_end)  # inherited by fork: only the parent may hold this end
+    Thread(target=_hold_the_lifeline, args=(setup.lifeline.number,), daemon=True).start()
     faulthandler.enable()
     memory = mmap.mmap(setup.memory.number, setup.memory_size)
     words, board = lay_out(Arena(memory), setup.num_workers, setup.observation_space, setup.action_space, setup.num_envs)
@@ -134,7 +136,7 @@ class _Worker:
         self._setup, self._connection, self._words, self._board = setup, connection, words, board
         self._wake = Bell((setup.wake[0].number, setup.wake[1].number))
         self._bell = Bell((setup.bell[0].number, setup.bell[1].number))
-        self._sleep = poller(self._wake.hear, setup.lifeline.number)
+        self._sleep = poller(self._wake.hear)
         self._group: EnvGroup | None = None
 
     def prepare(self) -> None:
@@ -179,9 +181,7 @@ class _Worker:
         words[Word.WORKER_SLEEPS] = 1
         os.sched_yield()
         while words[Word.REQUEST] == served:
-            for handle, _ in self._sleep.poll(_NAP_MS):
-                if handle == self._setup.lifeline.number:
-                    os._exit(0)  # the parent has hung up
+            self._sleep.poll(_NAP_MS)
         words[Word.WORKER_SLEEPS] = 0
         self._wake.quiet()
 
@@ -206,7 +206,13 @@ class _Worker:
         return []
 
 
+def _hold_the_lifeline(handle: int) -> None:
+    """End when the parent hangs up, whatever the environments are doing."""
+    poller(handle).poll()
+    os._exit(0)
+
+
 def _die_with_parent() -> None:
-    """Ask the kernel to end us when the parent dies, even in the middle of an environment's step (Linux)."""
+    """Ask the kernel to end us with the process that started us, even if no Python code can run any more (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,151 @@
+"""One Gymnasium environment under a curriculum, and Gymnasium's own tools on our vector environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.wrappers import vector as wrappers
+
+import cursus
+from cursus.adapters.gymnasium import CurriculumEnv
+from cursus.errors import ResultError, SettingsError
+from worlds import Corridor
+
+
+def course() -> cursus.Staged:
+    return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
+
+
+def test_one_environment_with_a_teacher_of_its_own_goes_through_the_stages() -> None:
+    env = CurriculumEnv(Corridor(), course(), seed=3)
+    seen = []
+    for _ in range(150):
+        observation, _ = env.reset()
+        seen.append(int(observation[2]))
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(0)
+            over = terminated or truncated
+    assert set(seen) == {0, 1, 2}
+    assert seen[0] == 0
+    assert env.teacher.curriculum.graduated
+    assert env.teacher.counts.finished == 150
+    env.close()
+
+
+def test_an_episode_that_is_given_up_is_withdrawn() -> None:
+    env = CurriculumEnv(Corridor(longest=50), course())
+    env.reset(seed=1)
+    env.reset()
+    assert env.teacher.counts.withdrawn == 1
+    env.close()
+
+
+def test_set_task_reaches_an_environment_that_knows_no_options() -> None:
+    def paint(env: Any, task: cursus.Task) -> None:
+        env.unwrapped.colour = task.params
+
+    env = CurriculumEnv(Corridor(), cursus.Uniform(cursus.Named(["blue"])), set_task=paint)
+    env.reset()
+    assert env.unwrapped.colour == "blue"
+    env.close()
+    envs = cursus.make_vec(
+        Corridor, 4, curriculum=cursus.Uniform(cursus.Named(["blue"])), set_task=paint, num_workers=2, start_method="fork"
+    )
+    envs.reset()
+    assert envs.get_attr("colour") == ("blue",) * 4
+    envs.close()
+
+
+def test_a_holder_without_a_task_says_what_to_do() -> None:
+    with pytest.raises(SettingsError, match="CurriculumVecEnv"):
+        CurriculumEnv(Corridor()).reset()
+
+
+def test_a_success_that_is_neither_true_nor_false_is_refused() -> None:
+    env = CurriculumEnv(Corridor(longest=1), course(), success=lambda info: 0.5)
+    env.reset()
+    with pytest.raises(ResultError, match=r"0\.5: it must be true or false"):
+        env.step(0)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # it advises against wrappers and infinite boxes
+def test_gymnasiums_checker_accepts_a_wrapped_environment() -> None:
+    env = CurriculumEnv(gymnasium.make("CartPole-v1").unwrapped, cursus.Uniform(2), success=lambda info: True)
+    check_env(env, skip_render_check=True)
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_gymnasiums_vector_wrappers_work(workers: int, mode: Any) -> None:
+    envs = cursus.make_vec(
+        "CartPole-v1",
+        6,
+        num_workers=workers,
+        start_method="fork",
+        autoreset=mode,
+        curriculum=cursus.Uniform(2),
+        success=lambda info: True,
+    )
+    wrapped: Any = wrappers.RecordEpisodeStatistics(envs)
+    wrapped = wrappers.TransformReward(wrapped, lambda reward: reward * 2)
+    wrapped = wrappers.NormalizeObservation(wrapped) if mode == "next_step" else wrapped
+    wrapped = wrappers.DictInfoToList(wrapped)
+    wrapped.reset(seed=1)
+    lengths = []
+    for _ in range(200):
+        observations, rewards, _, _, infos = wrapped.step(wrapped.action_space.sample())
+        assert observations.shape == (6, 4)
+        lengths += [int(info["episode"]["l"]) for info in infos if "episode" in info]
+    assert len(lengths) > 20
+    assert np.mean(lengths) == pytest.approx(22, abs=9)
+    assert rewards.max() == 2.0
+    wrapped.close()
+
+
+def test_attributes_methods_and_pictures_of_every_environment() -> None:
+    for kind in ({"num_workers": 1}, {"num_workers": 3, "start_method": "fork"}):
+        envs = cursus.make_vec(Corridor, 5, **kind)
+        envs.reset(seed=1)
+        assert envs.get_attr("colour") == ("red",) * 5
+        envs.set_attr("colour", ["a", "b", "c", "d", "e"])
+        assert envs.get_attr("colour") == ("a", "b", "c", "d", "e")
+        envs.set_attr("colour", "blue")
+        assert envs.call_some([4, 1], "colour") == ("blue", "blue")
+        assert envs.call("add", 10, more=5) == (16,) * 5
+        assert envs.render()[4].shape == (2, 2, 3)
+        envs.close()
+
+
+def test_infos_that_were_asked_for_cross_at_every_step() -> None:
+    for kind in ({"num_workers": 1}, {"num_workers": 2, "start_method": "fork"}):
+        envs = cursus.make_vec(lambda: Corridor(longest=30), 4, info_keys=["left"], **kind)
+        envs.reset(seed=1)
+        _, _, terminated, truncated, infos = envs.step(np.zeros(4, dtype=int))
+        going_on = ~(terminated | truncated)
+        assert infos["_left"].tolist() == going_on.tolist()
+        quiet = cursus.make_vec(lambda: Corridor(longest=30), 4, **kind)
+        quiet.reset(seed=1)
+        assert "left" not in quiet.step(np.zeros(4, dtype=int))[4]
+        envs.close()
+        quiet.close()
+
+
+def test_recorded_episodes_say_return_and_length() -> None:
+    envs = cursus.make_vec(Corridor, 4, record_episodes=True, num_workers=2, start_method="fork")
+    envs.reset(seed=1)
+    steps = np.zeros(4)
+    for _ in range(60):
+        started = steps.copy()
+        _, _, terminated, truncated, infos = envs.step(np.full(4, 2))
+        over = terminated | truncated
+        if over.any():
+            assert infos["_episode"].tolist() == over.tolist()
+            assert (infos["episode"]["r"] == 2 * infos["episode"]["l"])[over].all()
+            assert (infos["episode"]["l"][over] >= 1).all()
+        steps = started + 1
+    envs.close()

@@ -1,0 +1,316 @@
+"""What breaks is named at once, and never hangs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cursus
+from cursus.errors import EnvError, SettingsError, WorkerError
+from worlds import Corridor, Silent, Trouble
+
+START_METHODS = ("fork", "forkserver", "spawn")
+
+
+def course() -> cursus.Staged:
+    return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
+
+
+def troubled(what: str, victim: int, start_method: str, **more: Any) -> Any:
+    makers = [Corridor] * 6
+    makers[victim] = lambda: Trouble(what)  # type: ignore[assignment, return-value]
+    return cursus.make_vec(makers, num_workers=3, start_method=start_method, parent_steps=False, timeout_s=1.0, **more)
+
+
+def step_until_it_breaks(envs: Any) -> float:
+    begin = time.monotonic()
+    try:
+        for _ in range(20):
+            begin = time.monotonic()
+            envs.step(np.zeros(6, dtype=int))
+    finally:
+        took = time.monotonic() - begin
+        step_until_it_breaks.took = took  # type: ignore[attr-defined]
+    return took
+
+
+@pytest.mark.parametrize("start_method", START_METHODS)
+@pytest.mark.parametrize("victim", [0, 5])
+@pytest.mark.parametrize(
+    ("what", "error", "complaint"),
+    [
+        ("raise", EnvError, r"environment {victim} failed in step: ValueError: the floor is lava"),
+        ("raise unpicklable", EnvError, r"environment {victim} failed in step: Odd: odd"),
+        ("raise two arguments", EnvError, r"environment {victim} failed in step: UnicodeDecodeError"),
+        ("kill", WorkerError, r"worker {worker} \(pid \d+, environments .* died \(killed by SIGKILL"),
+        ("exit", WorkerError, r"worker {worker} \(pid \d+, environments .* died \(exit code 3"),
+        ("hang", WorkerError, r"worker {worker} .* has not answered for 1 s"),
+        ("stop", WorkerError, r"worker {worker} .* has not answered for 1 s"),
+    ],
+)
+def test_a_fault_is_named_in_time_and_closing_never_hangs(
+    what: str, error: type[Exception], complaint: str, victim: int, start_method: str
+) -> None:
+    envs = troubled(what, victim, start_method)
+    pids = [worker.process.pid for worker in envs._workers]
+    envs.reset(seed=0)
+    with pytest.raises(error, match=complaint.format(victim=victim, worker=victim // 2)):
+        step_until_it_breaks(envs)
+    assert step_until_it_breaks.took < 3.0  # type: ignore[attr-defined]
+    begin = time.monotonic()
+    envs.close()
+    envs.close()
+    assert time.monotonic() - begin < 2.0
+    assert not [child for child in multiprocessing.active_children() if child.pid in pids]
+
+
+def test_the_traceback_of_the_environment_is_shown() -> None:
+    envs = troubled("raise", 3, "fork")
+    envs.reset(seed=0)
+    with pytest.raises(EnvError, match=r"worlds.py.*in act\n.*raise ValueError"):
+        step_until_it_breaks(envs)
+    envs.close()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_environment_that_cannot_be_made_is_named(workers: int) -> None:
+    makers = [Corridor, Corridor, Corridor, Corridor, lambda: Trouble("raise in constructor")]
+    with pytest.raises(EnvError, match="environment 4 failed in its construction: ValueError: no such maze"):
+        cursus.make_vec(makers, num_workers=workers, start_method="fork")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_missing_success_signal_is_an_error_that_says_what_to_do(workers: int) -> None:
+    envs = cursus.make_vec(Silent, 4, curriculum=course(), num_workers=workers, start_method="fork", seed=0)
+    envs.reset()
+    with pytest.raises(EnvError, match=r"no 'is_success' or 'success'.*give success="):
+        for _ in range(50):
+            envs.step(np.zeros(4, dtype=int))
+    envs.close()
+
+
+def test_success_can_be_read_by_a_function_of_return_and_length() -> None:
+    envs = cursus.make_vec(
+        Silent,
+        4,
+        curriculum=course(),
+        success=lambda info: info["episode"]["l"] >= 1,
+        num_workers=2,
+        start_method="fork",
+        seed=0,
+    )
+    envs.reset()
+    for _ in range(300):
+        envs.step(np.zeros(4, dtype=int))
+    assert envs.teacher.curriculum.status()["stages"][0]["success"] == 1.0
+    envs.close()
+
+
+def test_other_spaces_in_one_environment_are_refused() -> None:
+    class Odd(Corridor):
+        action_space = __import__("gymnasium").spaces.Discrete(9)
+
+    for workers in (1, 2):
+        with pytest.raises((SettingsError, EnvError), match="environment 3 has other spaces"):
+            cursus.make_vec([Corridor, Corridor, Corridor, Odd], num_workers=workers, start_method="fork")
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_a_lost_worker_is_replaced_and_its_tickets_settled_as_lost(mode: Any) -> None:
+    envs = cursus.make_vec(
+        Corridor,
+        6,
+        curriculum=course(),
+        autoreset=mode,
+        num_workers=3,
+        parent_steps=False,
+        start_method="fork",
+        on_worker_loss="restart",
+        seed=0,
+    )
+    envs.reset()
+    for _ in range(20):
+        envs.step(np.zeros(6, dtype=int))
+    os.kill(envs._workers[1].process.pid, signal.SIGKILL)
+    _, _, _, truncated, infos = envs.step(np.zeros(6, dtype=int))
+    lost = envs.teacher.counts.lost
+    assert 1 <= lost <= 2
+    assert infos["worker_lost"].sum() == lost
+    assert set(np.flatnonzero(infos["worker_lost"]).tolist()) <= {2, 3}
+    assert truncated[infos["worker_lost"].astype(bool)].all()
+    before = envs.teacher.counts.finished
+    for _ in range(100):
+        observations, *_ = envs.step(np.zeros(6, dtype=int))
+    assert envs.teacher.counts.finished > before + 50
+    assert observations[2, 0] > 3
+    check_accounts(envs)
+    envs.close()
+
+
+def check_accounts(envs: Any) -> None:
+    counts = envs.teacher.counts
+    assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
+    assert counts.in_flight == envs.num_envs
+    assert sorted(envs.teacher.in_flight().values()) == list(range(envs.num_envs))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: Path) -> None:
+    """Law 3 under fire: half a minute for each way of resetting."""
+    moments = random.Random(1)  # noqa: S311
+    envs = cursus.make_vec(
+        Corridor,
+        16,
+        curriculum=course(),
+        run=tmp_path / "run",
+        autoreset=mode,
+        num_workers=4,
+        start_method="fork",
+        on_worker_loss="restart",
+        seed=0,
+    )
+    envs.reset()
+    begin, kills, pids = time.monotonic(), 0, set()
+    next_kill = begin
+    while time.monotonic() - begin < 30:
+        envs.step(np.zeros(16, dtype=int))
+        check_accounts(envs)
+        if time.monotonic() > next_kill:
+            pids |= {worker.process.pid for worker in envs._workers}
+            victim = moments.choice(envs._workers).process
+            os.kill(victim.pid, signal.SIGKILL)
+            kills += 1
+            next_kill = time.monotonic() + moments.uniform(0.0, 0.1)
+    assert kills > 100
+    assert envs.teacher.counts.lost > kills / 2
+    envs.close()
+    from cursus.replay import replay
+
+    assert replay(tmp_path / "run").same
+    assert not [child for child in multiprocessing.active_children() if child.pid in pids]
+
+
+@pytest.mark.parametrize("start_method", START_METHODS)
+def test_a_killed_parent_leaves_no_worker_and_no_shared_memory(start_method: str, tmp_path: Path) -> None:
+    before = set(os.listdir("/dev/shm")) if Path("/dev/shm").exists() else set()
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np, cursus, sys, time\n"
+        "from worlds import Corridor, Trouble\n"
+        "if __name__ == '__main__':\n"
+        "    makers = [Corridor] * 4 + [lambda: Trouble('hang', at=40)] * 2\n"
+        f"    how = dict(num_workers=3, start_method={start_method!r}, parent_steps=False)\n"
+        "    envs = cursus.make_vec(makers, **how)\n"
+        "    envs.reset(seed=0)\n"
+        "    for _ in range(20): envs.step(np.zeros(6, dtype=int))\n"
+        "    print(*(worker.process.pid for worker in envs._workers), flush=True)\n"
+        "    while True: envs.step(np.zeros(6, dtype=int))\n"
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(workers) == 3
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait(10)
+    end = time.monotonic() + 5
+    while time.monotonic() < end and any(Path(f"/proc/{pid}").exists() for pid in workers):
+        time.sleep(0.05)
+    parent.stdout.close()
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    left = set(os.listdir("/dev/shm")) - before if Path("/dev/shm").exists() else set()
+    assert not [name for name in left if "cursus" in name or "psm" in name]
+
+
+def test_ctrl_c_ends_everything_quickly(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np, cursus\n"
+        "from worlds import Corridor\n"
+        "if __name__ == '__main__':\n"
+        "    envs = cursus.make_vec(Corridor, 8, num_workers=3, curriculum=cursus.Uniform(3))\n"
+        "    envs.reset(seed=0)\n"
+        "    print('ready', flush=True)\n"
+        "    try:\n"
+        "        while True: envs.step(np.zeros(8, dtype=int))\n"
+        "    except KeyboardInterrupt:\n"
+        "        envs.close()\n"
+        "        print('closed', flush=True)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "ready\n"
+    begin = time.monotonic()
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=20)
+    assert time.monotonic() - begin < 3
+    assert out == "closed\n"
+    assert err == ""
+    assert parent.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"num_workers": 0}, "num_workers"),
+        ({"autoreset": "later"}, "autoreset"),
+        ({"start_method": "teleport", "num_workers": 2}, "start_method"),
+        ({"on_worker_loss": "ignore", "num_workers": 2}, "on_worker_loss"),
+        ({"run": "x"}, "run and resume are for a curriculum"),
+        ({"num_envs": 0}, "num_envs"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        cursus.make_vec(Corridor, **{"num_envs": 4, **wrong})
+
+
+def test_acts_out_of_order_are_refused() -> None:
+    envs = cursus.make_vec(Corridor, 4, num_workers=2, start_method="fork")
+    with pytest.raises(SettingsError, match="must be reset"):
+        envs.step(np.zeros(4, dtype=int))
+    envs.reset(seed=0)
+    with pytest.raises(SettingsError, match="shape"):
+        envs.step(np.zeros(3, dtype=int))
+    envs.step_async(np.zeros(4, dtype=int))
+    with pytest.raises(SettingsError, match="under way"):
+        envs.step_async(np.zeros(4, dtype=int))
+    envs.step_wait()
+    with pytest.raises(SettingsError, match="without step_async"):
+        envs.step_wait()
+    envs.close()
+    with pytest.raises(SettingsError, match="after close"):
+        envs.reset()
+
+
+def test_resume_hands_the_same_tasks_to_the_same_environments(tmp_path: Path) -> None:
+    envs = cursus.make_vec(Corridor, 6, curriculum=course(), run=tmp_path / "run", num_workers=2, start_method="fork", seed=3)
+    envs.reset()
+    for _ in range(40):
+        envs.step(np.zeros(6, dtype=int))
+    envs.teacher.checkpoint({"steps": 40})
+    tasks, tickets = envs.task_ids, envs.teacher.in_flight()
+    for _ in range(40):
+        envs.step(np.zeros(6, dtype=int))
+    envs.close()
+    envs = cursus.make_vec(
+        Corridor, 6, curriculum=course(), run=tmp_path / "run", resume=True, num_workers=2, start_method="fork", seed=3
+    )
+    assert envs.teacher.caller_state == {"steps": 40}
+    envs.reset()
+    assert envs.task_ids.tolist() == tasks.tolist()
+    assert envs.teacher.in_flight() == tickets
+    envs.close()
