@@ -13,10 +13,11 @@ help:  ## show this list
 
 setup: $(READY)  ## make .venv with everything that development needs
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Cursus and its development tools into $(VENV) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" 2>$(VENV)/install.log \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]" \
+		2>$(VENV)/install.log \
 		|| { cat $(VENV)/install.log; exit 1; }
 	@touch $(READY)
 
@@ -39,6 +40,8 @@ format: $(READY)  ## format the code and fix what can be fixed
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
 	@$(BIN)/python benchmarks/teacher.py
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
+	@$(BIN)/python benchmarks/vector.py
 
 clean:  ## remove .venv and everything that tools left behind
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

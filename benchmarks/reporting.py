@@ -21,7 +21,10 @@ def main(
     parser = argparse.ArgumentParser(description=measure.__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object for programs")
     for name, default in options.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default)
+        if isinstance(default, bool):
+            parser.add_argument(f"--{name}", action="store_true")
+        else:
+            parser.add_argument(f"--{name}", type=type(default), default=default)
     arguments = parser.parse_args()
     console = Console(stderr=arguments.json, highlight=False)
     figures = measure(console, arguments)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cursus.errors import SettingsError
 from cursus.types import BoolArray, FloatArray, IntArray
 
-_UNIT = 2.0**-53
+_TOP_BITS, _UNIT = np.uint64(11), 2.0**-53
 _WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its counter
 
 
@@ -41,7 +41,9 @@ class TicketStream:
         self._count = count
         self._rows: IntArray | None = None
         self._column = 0
+        self._place = 0
         self._words: NDArray[np.uint64] = np.empty((0, 0), dtype=np.uint64)
+        self._numbers: FloatArray | None = None  # the words as numbers in [0, 1)
 
     def __len__(self) -> int:
         return self._count if self._rows is None else len(self._rows)
@@ -56,20 +58,27 @@ class TicketStream:
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""
-        return (self._next_words() >> np.uint64(11)).astype(np.float64) * _UNIT
+        self._next_words()
+        if self._numbers is None:
+            self._numbers = (self._words >> _TOP_BITS).astype(np.float64) * _UNIT
+        column: FloatArray = self._numbers[:, self._place]
+        if self._rows is not None:
+            column = column[self._rows]
+        return column
 
     def integers(self, below: int) -> IntArray:
         """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
         return _high_product(self._next_words(), below).astype(np.int64)
 
     def _next_words(self) -> NDArray[np.uint64]:
-        place = self._column % _WORDS_PER_BLOCK
-        if place == 0:
+        self._place = self._column % _WORDS_PER_BLOCK
+        if self._place == 0:
             counter = np.array([self._first, self._column // _WORDS_PER_BLOCK, 0, 0], dtype=np.uint64)
             words = Philox(key=self._key, counter=counter).random_raw(_WORDS_PER_BLOCK * self._count)
             self._words = words.reshape(self._count, _WORDS_PER_BLOCK)
+            self._numbers = None
         self._column += 1
-        column: NDArray[np.uint64] = self._words[:, place]
+        column: NDArray[np.uint64] = self._words[:, self._place]
         if self._rows is not None:
             column = column[self._rows]
         return column

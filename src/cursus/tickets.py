@@ -88,6 +88,8 @@ class TicketBook:
         if numbers.min() < 0 or numbers.max() >= _MOST_ENVS:
             raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {numbers!r:.80}.")
         numbers = numbers.astype(np.int64, copy=False)
+        if len(numbers) == 1 and not self._again and numbers[0] < len(self._held) and self._held[numbers[0]] == 0:
+            return numbers  # by far the most frequent case, and the only one that is worth a shortcut
         wanted = np.bincount(numbers, minlength=len(self._held))
         for env, tickets in self._again.items():
             if env < len(wanted):
@@ -196,7 +198,7 @@ class TicketBook:
             is_open |= np.isin(numbers, list(self._overdue))
         if not is_open.all():
             raise TicketError(f"ticket {numbers[~is_open][0]} was settled before. Every ticket is settled exactly once.")
-        if len(np.unique(numbers)) < len(numbers):
+        if len(numbers) > 1 and len(set(numbers.tolist())) < len(numbers):
             raise TicketError(f"a ticket is named twice in {numbers.tolist()!s:.80}.")
         return numbers
 
@@ -227,15 +229,16 @@ class TicketBook:
         """The next episodes in ticket order, as far as everything before them is settled or overdue."""
         start, stop = self._head - self._base, self.next_ticket - self._base
         status = self._columns["status"][start:stop]
-        overdue = np.flatnonzero(status[: max(stop - start - self.max_lag, 0)] == _OPEN)
-        if overdue.size:
-            self._censor(overdue + start)
-        waiting = status == _OPEN
-        count = int(waiting.argmax()) if waiting.any() else len(status)
-        ready = start + np.flatnonzero(status[:count] != _GONE)
-        episodes = self._episodes(ready)
+        if stop - start > self.max_lag:
+            overdue = np.flatnonzero(status[: stop - start - self.max_lag] == _OPEN)
+            if overdue.size:
+                self._censor(overdue + start)
+        open_now = (status == _OPEN).tobytes()
+        count = open_now.find(1)
+        count = len(status) if count < 0 else count
+        episodes = self._episodes(slice(start, start + count))
         self._head += count
-        return episodes
+        return episodes if not (status[:count] == _GONE).any() else episodes[status[:count] != _GONE]
 
     def _censor(self, rows: IntArray) -> None:
         for name in ("success", "returns", "length", "score"):
@@ -245,10 +248,11 @@ class TicketBook:
         self._overdue.update(zip((rows + self._base).tolist(), zip(envs, tasks, strict=True), strict=True))
         self.counts.censored += len(rows)
 
-    def _episodes(self, rows: IntArray) -> Episodes:
-        columns = {name: self._columns[name][rows] for name in _COLUMNS if name != "status"}
-        outcome = np.where(self._columns["status"][rows] == _CENSORED, Outcome.CENSORED, Outcome.FINISHED)
-        return Episodes(ticket=rows + self._base, outcome=outcome.astype(np.int8), **columns)
+    def _episodes(self, rows: slice) -> Episodes:
+        columns = {name: self._columns[name][rows].copy() for name in _COLUMNS if name != "status"}
+        censored = self._columns["status"][rows] == _CENSORED
+        tickets = np.arange(rows.start + self._base, rows.stop + self._base, dtype=np.int64)
+        return Episodes(ticket=tickets, outcome=censored.astype(np.int8) * np.int8(Outcome.CENSORED), **columns)
 
     def in_flight(self) -> dict[int, int]:
         """Ticket → environment, for every open ticket."""

@@ -50,6 +50,7 @@ def test_ppo_learns_through_the_stages_on_our_vector_environment(tmp_path: Path)
     assert logged[-1]["curriculum/stage"] == 2
     assert logged[-1]["curriculum/episodes"] == pytest.approx(envs.teacher.counts.finished, abs=100)
     assert 0 <= logged[-1]["curriculum/success/long"] <= 1
+    model.logger.close()
     kinds = [decision.kind for decision in envs.teacher.decisions if decision.kind != "mix"]
     assert kinds[:2] == ["promotion", "promotion"]
     envs.close()

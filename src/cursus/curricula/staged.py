@@ -99,18 +99,18 @@ class Staged(Curriculum):
         """Choose the stage of each ticket, then a label of it, then a task."""
         earlier, which, card, level = (rng.uniform() for _ in range(4))
         chance = self.mix()
-        stages = np.full(len(rng), self._now)
-        mixed = earlier < chance
-        if self._mixings[self._now].spread == "previous":
-            stages[mixed] = self._now - 1
-        else:
-            stages[mixed] = np.minimum(which[mixed] * self._now, self._now - 1).astype(np.int64)
-        tasks = np.empty(len(rng), dtype=np.int64)
-        tags = (np.int64(self._visit) << _VISIT_SHIFT) | (stages.astype(np.int64) << _STAGE_SHIFT)
-        for row, (stage, u_card, u_level) in enumerate(zip(stages.tolist(), card.tolist(), level.tolist(), strict=True)):
-            tasks[row], label = self._decks[stage].draw(u_card, u_level)
-            tags[row] |= label
-        return Draw(tasks, tags)
+        stages = [self._now] * len(rng)
+        if chance > 0:
+            all_earlier = self._mixings[self._now].spread == "all"
+            for row in np.flatnonzero(earlier < chance).tolist():
+                stages[row] = min(int(which[row] * self._now), self._now - 1) if all_earlier else self._now - 1
+        visit = self._visit << _VISIT_SHIFT
+        tasks, tags = [], []
+        for stage, u_card, u_level in zip(stages, card.tolist(), level.tolist(), strict=True):
+            task, label = self._decks[stage].draw(u_card, u_level)
+            tasks.append(task)
+            tags.append(visit | stage << _STAGE_SHIFT | label)
+        return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
 
     def mix(self) -> float:
         """The chance that the next draw is from an earlier stage, from the state of this moment."""

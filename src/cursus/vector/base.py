@@ -124,7 +124,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         """Report what ended among these environments, assign what is next, and reset where the mode says so."""
         board = self._board
         ended_mask = board.terminated[part] | board.truncated[part]
-        if not ended_mask.any() and not infos:
+        if not infos and 1 not in ended_mask.tobytes():
             if self._mode is not AutoresetMode.DISABLED:
                 board.waiting[part] = False
             return self._result(part, {})

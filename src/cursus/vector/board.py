@@ -32,9 +32,10 @@ class Column:
         self.space = space
         self.arrays = _nest(space, lambda flat: take((num_envs, *(flat.shape or ())), flat.dtype))
 
-    def writer(self) -> Callable[[int, Any], None]:
-        """A function that stores the value of one environment."""
-        return _writer(self.arrays)
+    def store(self, first: int, stop: int) -> Any:
+        """Where the values of some environments are stored: `store[place] = value`."""
+        rows = _map(self.arrays, lambda array: array[first:stop])
+        return rows if isinstance(rows, np.ndarray) else _Nested(rows)
 
     def copy(self) -> Any:
         """All values, in arrays of their own."""
@@ -157,25 +158,16 @@ def _row(arrays: Any, row: int) -> Any:
     return _map(arrays, lambda array: array[row])
 
 
-def _writer(arrays: Any) -> Callable[[int, Any], None]:
-    if isinstance(arrays, dict):
-        parts = {key: _writer(part) for key, part in arrays.items()}
+class _Nested:
+    """Arrays nested like a space, with a row for each environment."""
 
-        def write_dict(env: int, value: Any) -> None:
-            for key, write in parts.items():
-                write(env, value[key])
+    def __init__(self, arrays: Any) -> None:
+        named = arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
+        self._parts = [(key, part if isinstance(part, np.ndarray) else _Nested(part)) for key, part in named]
 
-        return write_dict
-    if isinstance(arrays, tuple):
-        writers = [_writer(part) for part in arrays]
-
-        def write_tuple(env: int, value: Any) -> None:
-            for write, part in zip(writers, value, strict=True):
-                write(env, part)
-
-        return write_tuple
-    store: Callable[[int, Any], None] = arrays.__setitem__
-    return store
+    def __setitem__(self, place: int, value: Any) -> None:
+        for key, part in self._parts:
+            part[place] = value[key]
 
 
 def _fill(arrays: Any, values: Any, rows: slice, name: str) -> None:

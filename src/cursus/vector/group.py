@@ -40,64 +40,70 @@ class EnvGroup:
         self._board = board
         self._lesson = lesson
         self._info_keys = None if info_keys is None else tuple(info_keys)
-        self._write_observation = board.observations.writer()
         self.envs: list[gymnasium.Env[Any, Any]] = []
         for place, make_env in enumerate(make_envs):
             with self._blame(first + place, "its construction"):
                 self.envs.append(make_env())
         self._steps = [env.step for env in self.envs]
-        self._rows = slice(self.first, self.stop)
+        self._everyone = range(len(self.envs))
+        self._columns: tuple[list[Any], ...] = tuple([None] * len(self.envs) for _ in range(4))
+        self._observations = board.observations.store(self.first, self.stop)
+        rows = slice(self.first, self.stop)
+        self._waiting, self._rewards, self._returns = board.waiting[rows], board.rewards[rows], board.returns[rows]
+        self._terminated, self._truncated, self._lengths = board.terminated[rows], board.truncated[rows], board.lengths[rows]
 
     def step(self) -> list[EnvInfo]:
         """Step every environment with its action on the board; one that waits is reset instead."""
-        board, rows, write = self._board, self._rows, self._write_observation
-        waiting = board.waiting[rows]
-        resets = set((self.first + np.flatnonzero(waiting)).tolist()) if waiting.any() else ()
-        rewards: list[float] = []
-        terminated: list[bool] = []
-        truncated: list[bool] = []
-        told: list[tuple[int, bool, dict[str, Any]]] = []
-        infos: list[EnvInfo] = []
-        number = self.first
+        rewards, terminated, truncated, infos = self._columns
+        told: list[EnvInfo] = []
+        stepping: Sequence[int] = self._everyone
+        waiting = self._waiting.tobytes()
+        if 1 in waiting:
+            stepping = [place for place in stepping if not waiting[place]]
+            for place in set(self._everyone).difference(stepping):
+                told += self._reset_one(self.first + place, None, {})
+                rewards[place], terminated[place], truncated[place], infos[place] = 0.0, False, False, {}
+        steps, store = self._steps, self._observations
+        actions = self._board.actions.rows(self.first, self.stop)
+        place = 0
         try:
-            for step, action in zip(self._steps, board.actions.rows(self.first, self.stop), strict=True):
-                if number in resets:
-                    infos += self._reset_one(number, None, {})
-                    reward, done, cut = 0.0, False, False
-                else:
-                    observation, reward, done, cut, info = step(action)  # type: ignore[assignment]
-                    write(number, observation)
-                    if done or cut or self._info_keys:
-                        told.append((number, done or cut, info))
-                rewards.append(reward)
-                terminated.append(done)
-                truncated.append(cut)
-                number += 1
+            for place in stepping:
+                observation, rewards[place], terminated[place], truncated[place], infos[place] = steps[place](actions[place])
+                store[place] = observation
         except Exception as error:
-            raise self._failure(number, "step", error) from error
-        board.rewards[rows] = rewards
-        board.terminated[rows] = terminated
-        board.truncated[rows] = truncated
-        board.returns[rows] += board.rewards[rows]
-        board.lengths[rows] += 1
-        for number in resets:
-            board.lengths[number] = 0
-        return infos + self._finals(told) if told else infos
+            raise self._failure(self.first + place, "step", error) from error
+        self._rewards[:] = rewards
+        self._terminated[:] = terminated
+        self._truncated[:] = truncated
+        self._returns += self._rewards
+        self._lengths[stepping if len(stepping) < len(steps) else slice(None)] += 1
+        if self._info_keys or True in terminated or True in truncated:
+            told += self._finals(stepping)
+        return told
 
-    def _finals(self, told: Iterable[tuple[int, bool, dict[str, Any]]]) -> list[EnvInfo]:
+    def _finals(self, stepping: Iterable[int]) -> list[EnvInfo]:
         """Read the results of episodes that ended, and keep the infos that are worth sending."""
-        board, infos = self._board, []
-        for number, ended, info in told:
-            if ended and self._lesson is not None:
-                episode = {"r": float(board.returns[number]), "l": int(board.lengths[number])}
-                with self._blame(number, "reading its result"):
-                    success = self._lesson.read_success({"episode": episode, **info})
-                    board.scores[number] = self._lesson.read_score({"episode": episode, **info}, success)
-                board.success[number] = success
-            kept = info if ended else self._chosen(info)
-            if kept:
-                infos.append((number, kept))
-        return infos
+        _, terminated, truncated, infos = self._columns
+        kept: list[EnvInfo] = []
+        for place in stepping:
+            number, info = self.first + place, infos[place]
+            if terminated[place] or truncated[place]:
+                if self._lesson is not None:
+                    self._read_result(self._lesson, number, info)
+            else:
+                info = self._chosen(info)
+            if info:
+                kept.append((number, info))
+        return kept
+
+    def _read_result(self, lesson: Lesson, number: int, info: dict[str, Any]) -> None:
+        board = self._board
+        told = {"episode": {"r": float(board.returns[number]), "l": int(board.lengths[number])}, **info}
+        try:
+            board.success[number] = success = lesson.read_success(told)
+            board.scores[number] = lesson.read_score(told, success)
+        except Exception as error:
+            raise self._failure(number, "reading its result", error) from error
 
     def _chosen(self, info: dict[str, Any]) -> dict[str, Any]:
         return {key: info[key] for key in self._info_keys or () if key in info}
@@ -112,7 +118,7 @@ class EnvGroup:
     def reset_waiting(self) -> list[EnvInfo]:
         """Reset every environment that waits."""
         infos = []
-        for number in (self.first + np.flatnonzero(self._board.waiting[self._rows])).tolist():
+        for number in (self.first + np.flatnonzero(self._waiting)).tolist():
             infos += self._reset_one(number, None, {})
         return infos
 
@@ -122,7 +128,7 @@ class EnvGroup:
             if self._lesson is not None:
                 options = self._lesson.prepare(env, int(board.tasks[number]), options)
             observation, info = env.reset(seed=seed, options=options or None)
-            self._write_observation(number, observation)
+            self._observations[number - self.first] = observation
         except Exception as error:
             raise self._failure(number, "reset", error) from error
         board.rewards[number] = 0.0
