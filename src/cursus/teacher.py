@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import time
-import warnings
 from collections import deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,10 +15,11 @@ import numpy as np
 
 from cursus import checkpoint
 from cursus.curricula import Curriculum
-from cursus.errors import CheckpointError, CheckpointWarning, SettingsError, StateError, TeacherError
-from cursus.ledger import SCHEMA, Ledger, RunFolder, valid_spans
+from cursus.errors import SettingsError, StateError, TeacherError
+from cursus.ledger import SCHEMA, Ledger, RunFolder
 from cursus.randomness import TicketStream, check_seed
 from cursus.results import finite, truth, whole
+from cursus.resuming import compare_settings, newest_checkpoint
 from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
 from cursus.types import Decision, IntArray, Tree
@@ -133,9 +133,9 @@ class Teacher:
         teacher = cls.__new__(cls)
         teacher._prepare(curriculum, config["seed"], config["max_lag"], config["ahead"])
         try:
-            _compare_settings(config, teacher._config(id=config.get("id", "")))
+            compare_settings(config, teacher._config(id=config.get("id", "")))
             teacher._ledger, removed = Ledger.reopen(run)
-            path, state = _newest(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
+            path, state = newest_checkpoint(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
             teacher._load(state, path, config)
             teacher._ledger.write(
                 "resume", urgent=True, cut=state["position"], checkpoint=path.name, torn_bytes=removed, time=time.time()
@@ -388,43 +388,3 @@ class Teacher:
         if self._ledger is not None and (force or now - self._status_at >= _STATUS_SECONDS):
             self._status_at = now
             self._ledger.write_status({**self.status(), "time": time.time()})
-
-
-def _newest(folder: RunFolder) -> tuple[Path, Tree]:
-    """The newest checkpoint that is whole; a warning for each that is not."""
-    spans = valid_spans(folder)
-    found = [
-        path
-        for path in checkpoint.list_checkpoints(folder.checkpoints)
-        if any(checkpoint.position_of(path) - 1 in span for span in spans)
-    ]
-    if not found:
-        raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start it anew.")
-    complaints = []
-    for path in reversed(found):
-        try:
-            state = checkpoint.read(path)
-        except CheckpointError as error:
-            complaints.append(str(error))
-            continue
-        for complaint in complaints:
-            warnings.warn(f"{complaint} Going back to {path.name} instead.", CheckpointWarning, stacklevel=3)
-        return path, state
-    raise CheckpointError(f"no checkpoint of {folder.path} can be read. " + " ".join(complaints))
-
-
-def _compare_settings(config: dict[str, Any], given: dict[str, Any]) -> None:
-    different = [
-        f"{where} is {now!r:.60}, the run has {before!r:.60}" for where, now, before in _differences("", given, config)
-    ]
-    if different:
-        raise SettingsError(
-            f"these settings are not those of the run: {'; '.join(different[:5])}. Use the same, or start a new run."
-        )
-
-
-def _differences(where: str, now: Any, before: Any) -> list[tuple[str, Any, Any]]:
-    if isinstance(now, dict) and isinstance(before, dict):
-        keys = [*now, *(key for key in before if key not in now)]
-        return [each for key in keys for each in _differences(f"{where}.{key}".lstrip("."), now.get(key), before.get(key))]
-    return [] if json.dumps(now) == json.dumps(before) else [(where, now, before)]

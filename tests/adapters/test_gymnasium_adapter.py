@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import vector as wrappers
 
@@ -74,7 +76,19 @@ def test_a_success_that_is_neither_true_nor_false_is_refused() -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # it advises against wrappers and infinite boxes
 def test_gymnasiums_checker_accepts_a_wrapped_environment() -> None:
-    check_env(CurriculumEnv(Corridor(), cursus.Uniform(2)), skip_render_check=True)
+    check_env(CurriculumEnv(CartPoleEnv(), cursus.Uniform(2), success=lambda info: True), skip_render_check=True)
+
+
+def test_gymnasiums_make_vec_finds_us_through_an_entry_point() -> None:
+    def many_corridors(num_envs: int, **settings: Any) -> Any:
+        return cursus.make_vec(Corridor, num_envs, **settings)
+
+    gymnasium.register("cursus-test/Corridor-v0", entry_point=Corridor, vector_entry_point=many_corridors)
+    envs = gymnasium.make_vec("cursus-test/Corridor-v0", num_envs=3, vectorization_mode="vector_entry_point", num_workers=1)
+    observations, _ = envs.reset(seed=0)
+    assert observations.shape == (3, 4)
+    assert isinstance(envs.unwrapped, cursus.vector.Serial)
+    envs.close()
 
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])

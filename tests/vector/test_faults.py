@@ -296,6 +296,18 @@ def test_acts_out_of_order_are_refused() -> None:
         envs.reset()
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_after_a_failure_the_environments_refuse_to_go_on(workers: int) -> None:
+    envs = cursus.make_vec([Corridor] * 5 + [lambda: Trouble("raise")], num_workers=workers, start_method="fork")
+    envs.reset(seed=0)
+    with pytest.raises(EnvError):
+        step_until_it_breaks(envs)
+    for act in (lambda: envs.step(np.zeros(6, dtype=int)), envs.reset, lambda: envs.get_attr("colour")):
+        with pytest.raises(SettingsError, match="no longer in step"):
+            act()
+    envs.close()
+
+
 def test_resume_hands_the_same_tasks_to_the_same_environments(tmp_path: Path) -> None:
     envs = cursus.make_vec(Corridor, 6, curriculum=course(), run=tmp_path / "run", num_workers=2, start_method="fork", seed=3)
     envs.reset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +20,18 @@ from cursus.vector.group import EnvInfo
 Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
 StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
 _NO_TICKET = -1
+
+
+class _Whole:
+    """What is done within it is done wholly, or the environments count as broken."""
+
+    broken = False
+
+    def __enter__(self) -> None:
+        self.broken = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.broken = kind is not None
 
 
 class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
@@ -59,6 +72,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self._drawn_in = np.zeros(num_envs, dtype=np.int64)
         self._stepping = False
         self._begun = False
+        self._whole = _Whole()
 
     # ---- what subclasses do
 
@@ -92,11 +106,13 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
         if seed is None and not self._begun:
             seed = self._first_seed
-        self._begun = True
-        self._assign_anew(numbers)
-        infos, _ = self._reset_envs(numbers, _seeds(seed, self.num_envs, numbers), chosen)
-        self._board.waiting[numbers] = False
-        return self._observations(), self._merge({}, infos)
+        seeds = _seeds(seed, self.num_envs, numbers)
+        with self._whole:
+            self._begun = True
+            self._assign_anew(numbers)
+            infos, _ = self._reset_envs(numbers, seeds, chosen)
+            self._board.waiting[numbers] = False
+            return self._observations(), self._merge({}, infos)
 
     def step(self, actions: Any) -> StepResult:
         """Step every environment."""
@@ -109,23 +125,27 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._begun:
             raise SettingsError("the environments must be reset before their first step.")
         self._board.actions.fill(actions)
-        self._begin_step()
-        self._stepping = True
+        with self._whole:
+            self._begin_step()
+            self._stepping = True
 
     def step_wait(self) -> StepResult:
         """What came of the step that `step_async` began."""
+        self._check_usable("step_wait")
         if not self._stepping:
             raise SettingsError("step_wait() without step_async().")
-        self._stepping = False
-        infos, lost = self._finish_step()
-        return self._conclude(slice(0, self.num_envs), infos, lost)
+        with self._whole:
+            infos, lost = self._finish_step()
+            result = self._conclude(slice(0, self.num_envs), infos, lost)
+            self._stepping = False
+        return result
 
     def _conclude(self, part: slice, infos: list[EnvInfo], lost: IntArray) -> StepResult:
         """Report what ended among these environments, assign what is next, and reset where the mode says so."""
         board = self._board
         ended_mask = board.terminated[part] | board.truncated[part]
         if not infos and 1 not in ended_mask.tobytes():
-            if self._mode is not AutoresetMode.DISABLED:
+            if self._mode is not AutoresetMode.DISABLED and 1 in board.waiting[part].tobytes():
                 board.waiting[part] = False
             return self._result(part, {})
         ended = part.start + np.flatnonzero(ended_mask)
@@ -263,9 +283,17 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         told["episode"] = {"r": returns, "_r": mask, "l": lengths, "_l": mask.copy()}
         told["_episode"] = mask.copy()
 
-    def _check_idle(self, act: str) -> None:
+    def _check_usable(self, act: str) -> None:
         if self.closed:
             raise SettingsError(f"{act}() after close().")
+        if self._whole.broken:
+            raise SettingsError(
+                f"{act}() after something failed or was interrupted half-way: the environments are no longer in step. "
+                "Close them and make new ones."
+            )
+
+    def _check_idle(self, act: str) -> None:
+        self._check_usable(act)
         if self._stepping:
             raise SettingsError(f"{act}() while a step is under way: call step_wait() first.")
 

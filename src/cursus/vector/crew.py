@@ -12,7 +12,19 @@ from typing import Any
 
 from cursus.errors import EnvError, SettingsError, WorkerError
 from cursus.vector.signals import SPIN_S, Bell, look, poller
-from cursus.vector.worker import Command, Handle, Setup, Word, run_worker
+from cursus.vector.worker import (
+    COMMAND,
+    DONE,
+    FAILED,
+    HAS_MESSAGE,
+    PARENT_SLEEPS,
+    REQUEST,
+    WORKER_SLEEPS,
+    Command,
+    Handle,
+    Setup,
+    run_worker,
+)
 
 _START_S = 120.0
 _END_S = 2.0
@@ -69,18 +81,18 @@ class Worker:
                 self.connection.send(arguments)
         self._asked += 1
         self._asked_at = time.monotonic()
-        self._words[Word.COMMAND] = command
-        self._words[Word.REQUEST] = self._asked
-        if self._words[Word.WORKER_SLEEPS]:
+        self._words[COMMAND] = command
+        self._words[REQUEST] = self._asked
+        if self._words[WORKER_SLEEPS]:
             self._wake.ring()
 
     def is_done(self) -> bool:
         """Whether it has done what it was asked, or will never do anything again."""
-        return bool(self._words[Word.DONE] == self._asked) or self.process.exitcode is not None
+        return bool(self._words[DONE] == self._asked) or self.process.exitcode is not None
 
     def expect(self, sleeping: bool) -> None:
         """Say whether the parent sleeps and wants to be woken."""
-        self._words[Word.PARENT_SLEEPS] = sleeping
+        self._words[PARENT_SLEEPS] = sleeping
 
     def is_late(self) -> bool:
         """Whether its time limit is over."""
@@ -89,11 +101,11 @@ class Worker:
     def answer(self, spin: bool) -> Any:
         """Wait until it is done; what it has to tell, or None."""
         words = self._words
-        if not look(words, Word.DONE, self._asked - 1, SPIN_S if spin else 0.0):
+        if not look(words, DONE, self._asked - 1, SPIN_S if spin else 0.0):
             self._sleep_until_done()
-        if not words[Word.HAS_MESSAGE]:
+        if not words[HAS_MESSAGE]:
             return None
-        failed = words[Word.FAILED]
+        failed = words[FAILED]
         message = self._receive(self.timeout_s, "answering")
         if failed:
             raise EnvError(f"{message}\n(in {self})")
@@ -101,21 +113,21 @@ class Worker:
 
     def _sleep_until_done(self) -> None:
         words = self._words
-        words[Word.PARENT_SLEEPS] = 1
+        words[PARENT_SLEEPS] = 1
         os.sched_yield()
         try:
-            while words[Word.DONE] != self._asked:
+            while words[DONE] != self._asked:
                 woken = [handle for handle, _ in self._poll.poll(_NAP_MS)]
                 if self.bell.hear in woken:
                     self.bell.quiet()
-                if words[Word.DONE] == self._asked:
+                if words[DONE] == self._asked:
                     return
                 if self.process.sentinel in woken:
                     raise self._died()
                 if self.is_late():
                     raise self._hung("working on it")
         finally:
-            words[Word.PARENT_SLEEPS] = 0
+            words[PARENT_SLEEPS] = 0
 
     def _receive(self, timeout_s: float | None, doing: str) -> Any:
         end = None if timeout_s is None else time.monotonic() + timeout_s

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from cursus.errors import CursusError, EnvError
-from cursus.vector.board import Board
+from cursus.vector.board import Board, check_space
 from cursus.vector.lesson import Lesson
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
@@ -44,13 +44,20 @@ class EnvGroup:
         for place, make_env in enumerate(make_envs):
             with self._blame(first + place, "its construction"):
                 self.envs.append(make_env())
+            self._check_spaces(first + place, self.envs[-1])
         self._steps = [env.step for env in self.envs]
         self._everyone = range(len(self.envs))
+        self._had_ended = True
         self._columns: tuple[list[Any], ...] = tuple([None] * len(self.envs) for _ in range(4))
         self._observations = board.observations.store(self.first, self.stop)
         rows = slice(self.first, self.stop)
         self._waiting, self._rewards, self._returns = board.waiting[rows], board.rewards[rows], board.returns[rows]
         self._terminated, self._truncated, self._lengths = board.terminated[rows], board.truncated[rows], board.lengths[rows]
+
+    def _check_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
+        board = self._board
+        if env.observation_space != board.observations.space or env.action_space != board.actions.space:
+            raise EnvError(f"environment {number} has other spaces than environment 0.")
 
     def step(self) -> list[EnvInfo]:
         """Step every environment with its action on the board; one that waits is reset instead."""
@@ -73,11 +80,14 @@ class EnvGroup:
         except Exception as error:
             raise self._failure(self.first + place, "step", error) from error
         self._rewards[:] = rewards
-        self._terminated[:] = terminated
-        self._truncated[:] = truncated
         self._returns += self._rewards
         self._lengths[stepping if len(stepping) < len(steps) else slice(None)] += 1
-        if self._info_keys or True in terminated or True in truncated:
+        ended = True in terminated or True in truncated
+        if ended or self._had_ended:  # flags that stay false need not be written again
+            self._terminated[:] = terminated
+            self._truncated[:] = truncated
+            self._had_ended = ended
+        if ended or self._info_keys:
             told += self._finals(stepping)
         return told
 
@@ -167,8 +177,23 @@ class EnvGroup:
             raise self._failure(number, what, error) from error
 
     def _failure(self, number: int, what: str, error: Exception) -> EnvError:
-        if isinstance(error, EnvError):
-            return error
-        shown = str(error) if isinstance(error, CursusError) else f"{type(error).__name__}: {error}"
-        trace = "" if isinstance(error, CursusError) else "\n\n" + "".join(traceback.format_exception(error)).rstrip()
-        return EnvError(f"environment {number} failed in {what}: {shown}{trace}")
+        return error if isinstance(error, EnvError) else failure(number, what, error)
+
+
+def make_first(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
+    """The first environment, whose spaces are those of all."""
+    try:
+        env = make_env()
+    except Exception as error:
+        raise failure(0, "its construction", error) from error
+    check_space("observation space", env.observation_space)
+    check_space("action space", env.action_space)
+    return env
+
+
+def failure(number: int, what: str, error: Exception) -> EnvError:
+    """An error that names the environment and shows its own traceback."""
+    if isinstance(error, CursusError):
+        return EnvError(f"environment {number} failed in {what}: {error}")
+    trace = "".join(traceback.format_exception(error)).rstrip()
+    return EnvError(f"environment {number} failed in {what}: {type(error).__name__}: {error}\n\n{trace}")

@@ -14,9 +14,9 @@ from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
 from cursus.vector.base import Autoreset, TaughtVectorEnv
-from cursus.vector.board import Arena, check_space, shared_file
+from cursus.vector.board import Arena, shared_file
 from cursus.vector.crew import Worker, close_all, context_of, wait_for_any
-from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv
+from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
 from cursus.vector.signals import Bell
 from cursus.vector.worker import Command, Handle, Parcel, Setup, lay_out
@@ -66,22 +66,18 @@ class Processes(TaughtVectorEnv):
         check_count("num_workers", num_workers)
         if on_worker_loss not in ("raise", "restart"):
             raise SettingsError(f"on_worker_loss={on_worker_loss!r} must be 'raise' or 'restart'.")
-        num_envs = len(make_envs)
-        self._workers: list[Worker] = []
-        self._group: EnvGroup | None = None
-        shares = [part for part in np.array_split(np.arange(num_envs), num_workers) if len(part)]
-        first = make_envs[0]()
-        check_space("observation space", first.observation_space)
-        check_space("action space", first.action_space)
+        context = context_of(start_method)
+        first = make_first(make_envs[0])
+        shares = [part for part in np.array_split(np.arange(len(make_envs)), num_workers) if len(part)]
         remote = shares[1:] if parent_steps else shares
-        layout = (len(remote), first.observation_space, first.action_space, num_envs)
+        layout = (len(remote), first.observation_space, first.action_space, len(make_envs))
         counted = Arena()
         lay_out(counted, *layout)
-        handle = self._memory = shared_file(counted.size)
-        words, board = lay_out(Arena(mmap.mmap(handle, counted.size)), *layout)
+        self._memory, self._memory_size = shared_file(counted.size), counted.size
+        words, board = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
         super().__init__(
             board,
-            num_envs,
+            len(make_envs),
             autoreset=autoreset,
             teacher=teacher,
             seed=seed,
@@ -96,27 +92,11 @@ class Processes(TaughtVectorEnv):
         self._received: int | None = None
         self._bell = Bell()
         self._lifeline = os.pipe()
-        context = context_of(start_method)
+        self._workers: list[Worker] = []
+        self._group: EnvGroup | None = None
         try:
             for place, share in enumerate(remote):
-                setup = Setup(
-                    place=place,
-                    num_workers=len(remote),
-                    num_envs=num_envs,
-                    first=int(share[0]),
-                    make_envs=Parcel([make_envs[env] for env in share]),
-                    observation_space=first.observation_space,
-                    action_space=first.action_space,
-                    lesson=Parcel(lesson),
-                    info_keys=info_keys,
-                    memory=Handle(handle),
-                    memory_size=counted.size,
-                    wake=(Handle(-1), Handle(-1)),
-                    bell=(Handle(self._bell.hear), Handle(self._bell.rope)),
-                    lifeline=Handle(self._lifeline[0]),
-                    parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
-                    spin=self._spin,
-                )
+                setup = self._setup(place, len(remote), share, make_envs, lesson, info_keys, context)
                 view = memoryview(words[place]).cast("B").cast("q")
                 self._workers.append(Worker(setup, view, self._bell, context, timeout_s))
             if parent_steps:
@@ -129,6 +109,36 @@ class Processes(TaughtVectorEnv):
         except BaseException:
             self.close_extras()
             raise
+
+    def _setup(
+        self,
+        place: int,
+        num_workers: int,
+        share: IntArray,
+        make_envs: Sequence[MakeEnv],
+        lesson: Lesson | None,
+        info_keys: Sequence[str] | None,
+        context: Any,
+    ) -> Setup:
+        """What the worker in this place needs to begin."""
+        return Setup(
+            place=place,
+            num_workers=num_workers,
+            num_envs=self.num_envs,
+            first=int(share[0]),
+            make_envs=Parcel([make_envs[env] for env in share]),
+            observation_space=self.single_observation_space,
+            action_space=self.single_action_space,
+            lesson=Parcel(lesson),
+            info_keys=info_keys,
+            memory=Handle(self._memory),
+            memory_size=self._memory_size,
+            wake=(Handle(-1), Handle(-1)),
+            bell=(Handle(self._bell.hear), Handle(self._bell.rope)),
+            lifeline=Handle(self._lifeline[0]),
+            parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
+            spin=self._spin,
+        )
 
     # ---- the step
 
@@ -222,6 +232,7 @@ class Processes(TaughtVectorEnv):
         While it is under way, the learner can work on the other one. Tasks that wait in this half and were drawn before
         a decision are drawn anew first, so that nothing begins stale.
         """
+        self._check_usable("send")
         chosen = self._received if half is None else half
         if chosen is None or chosen in self._under_way:
             raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
@@ -239,13 +250,15 @@ class Processes(TaughtVectorEnv):
         if not self._under_way:
             raise SettingsError("recv() without send().")
         parts = {half: self._crew(self.halves[half]) for half in self._under_way}
-        half = wait_for_any(parts, self._spin)
-        infos, lost = self._hear(parts[half])
+        with self._whole:
+            half = wait_for_any(parts, self._spin)
+            infos, lost = self._hear(parts[half])
+            part = self.halves[half]
+            result = Half(part, *self._conclude(part, infos, self._mark_lost(lost)))
         self._under_way.remove(half)
         self._stepping = bool(self._under_way)
         self._received = half
-        part = self.halves[half]
-        return Half(part, *self._conclude(part, infos, self._mark_lost(lost)))
+        return result
 
     def _crew(self, part: slice) -> list[Worker]:
         return [worker for worker in self._workers if part.start <= worker.first < part.stop]

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cursus.errors import SettingsError
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import Autoreset, TaughtVectorEnv
-from cursus.vector.board import Board, check_space, local
-from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv
+from cursus.vector.board import Board, local
+from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -33,9 +32,7 @@ class Serial(TaughtVectorEnv):
         copy: bool = True,
         record_episodes: bool = False,
     ) -> None:
-        first = make_envs[0]()
-        check_space("observation space", first.observation_space)
-        check_space("action space", first.action_space)
+        first = make_first(make_envs[0])
         board = Board(first.observation_space, first.action_space, len(make_envs), local)
         super().__init__(
             board,
@@ -50,9 +47,6 @@ class Serial(TaughtVectorEnv):
         self.spec, self.render_mode = first.spec, first.render_mode
         self._group = EnvGroup([lambda: first, *make_envs[1:]], 0, board, lesson, info_keys)
         self.envs = self._group.envs
-        for number, env in enumerate(self.envs):
-            if env.observation_space != first.observation_space or env.action_space != first.action_space:
-                raise SettingsError(f"environment {number} has other spaces than environment 0.")
 
     def _reset_envs(
         self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
