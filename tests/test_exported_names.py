@@ -18,14 +18,6 @@ SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
     "cursus", "cursus.curricula", "cursus.curricula.gates", "cursus.sim", "cursus.tasks", "cursus.testing", "cursus.vector",
 ]  # fmt: skip
-    "cursus",
-    "cursus.vector",
-    "cursus.tasks",
-    "cursus.curricula",
-    "cursus.curricula.gates",
-    "cursus.sim",
-    "cursus.testing",
-]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
