@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import time
 from collections import deque
@@ -24,6 +25,7 @@ from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
 from cursus.types import Decision, IntArray, Tree
 
+_log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
 _SAVED_DECISIONS = 50
 _STATUS_SECONDS = 1.0
@@ -240,8 +242,10 @@ class Teacher:
     def _decide(self) -> list[Decision]:
         decisions = self._curriculum.update(self._book.release())
         self._decisions.extend(decisions)
-        if self._ledger is not None:
-            for decision in decisions:
+        for decision in decisions:
+            where = f"ticket {decision.ticket:,}, {self._book.num_envs} environments"
+            _log.info("[curriculum] %s: %s (%s)", decision.kind, decision.text, where)
+            if self._ledger is not None:
                 self._ledger.write(
                     "decision",
                     urgent=True,

@@ -72,6 +72,11 @@ class TicketBook:
         return self.counts.assigned
 
     @property
+    def num_envs(self) -> int:
+        """How many environments ever held a ticket."""
+        return self._num_envs
+
+    @property
     def max_lag(self) -> int:
         """How many newer tickets may be handed out while an episode is waited for."""
         return LAG_PER_ENV * max(self._num_envs, 1) if self._max_lag is None else self._max_lag

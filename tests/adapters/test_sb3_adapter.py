@@ -166,7 +166,8 @@ def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCap
     promoted = [record.getMessage() for record in caplog.records if "promoted" in record.getMessage()]
     assert len(promoted) == 2
     assert "promoted from 'a' to 'b': success" in promoted[0]
-    assert "all 4 environments" in promoted[0]
+    assert promoted[0].endswith("4 environments)")
+    assert any("drawn anew" in record.getMessage() and "all 4 environments" in record.getMessage() for record in caplog.records)
     envs.close()
 
 

@@ -15,7 +15,7 @@ from cursus.adapters.watch import WorkerWatch
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
 from cursus.teacher import Teacher
-from cursus.types import Decision, IntArray
+from cursus.types import IntArray
 from cursus.vector import Processes, Serial
 from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess
 
@@ -203,12 +203,10 @@ class CurriculumVecEnv(VecEnvWrapper):
         self._lengths[ended] = 0
         if decisions:
             self.stale_starts += len(ended)
-            waiting = self._ahead[self._ahead >= 0]
-            decisions = [*decisions, *(self.teacher.withdraw(waiting) if len(waiting) else [])]
+            self.teacher.withdraw(self._ahead[self._ahead >= 0])
             ended = np.arange(self.num_envs)
+            _log.info("[curriculum] the next tasks of all %d environments were drawn anew", self.num_envs)
         self._draw_ahead(ended)
-        for decision in decisions:
-            self._announce(decision)
 
     def _result(self, env: int, info: dict[str, Any]) -> tuple[bool, float, int, float]:
         if info.get(TICKET_KEY) != self._running[env]:
@@ -227,14 +225,6 @@ class CurriculumVecEnv(VecEnvWrapper):
         rows = zip(given.envs.tolist(), given.tickets.tolist(), given.tasks.tolist(), strict=True)
         tasks = {env: (ticket, self.teacher.tasks[task]) for env, ticket, task in rows}
         self.venv.env_method("hold", tasks, indices=envs.tolist())
-
-    def _announce(self, decision: Decision) -> None:
-        _log.info(
-            "[curriculum] %s (episode %d, in force for all %d environments)",
-            decision.text,
-            self.teacher.counts.finished,
-            self.num_envs,
-        )
 
     def close(self) -> None:
         """End everything, also after a worker was lost."""
