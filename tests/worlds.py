@@ -111,6 +111,16 @@ class Trouble(Corridor):
                 os.kill(os.getpid(), signal.SIGSTOP)
 
 
+class Mortal(Corridor):
+    """Kills its process at its fourth reset, with a chance."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        found = super().reset(seed=seed, options=options)
+        if self.resets == 4 and os.getpid() % 2 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+
 class Silent(Corridor):
     """Never says whether it succeeded."""
 

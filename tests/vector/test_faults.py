@@ -17,7 +17,7 @@ import pytest
 
 import cursus
 from cursus.errors import EnvError, SettingsError, WorkerError
-from worlds import Corridor, Silent, Trouble
+from worlds import Corridor, Mortal, Silent, Trouble
 
 START_METHODS = ("fork", "forkserver", "spawn")
 
@@ -162,6 +162,33 @@ def check_accounts(envs: Any) -> None:
     assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
     assert counts.in_flight == envs.num_envs
     assert sorted(envs.teacher.in_flight().values()) == list(range(envs.num_envs))
+
+
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_workers_that_die_while_they_reset_are_replaced(mode: Any) -> None:
+    envs = cursus.make_vec(
+        Mortal,
+        8,
+        curriculum=course(),
+        autoreset=mode,
+        num_workers=4,
+        parent_steps=False,
+        start_method="fork",
+        on_worker_loss="restart",
+        seed=0,
+    )
+    observations, _ = envs.reset()
+    ended = 0
+    for _ in range(400):
+        observations, _, terminated, truncated, _ = envs.step(np.zeros(8, dtype=int))
+        ended += int((terminated | truncated).sum())
+        check_accounts(envs)
+        counts = envs.teacher.counts
+        assert ended == counts.finished + counts.lost
+        running = np.ones(8, dtype=bool) if mode == "same_step" else ~(terminated | truncated)
+        assert (observations[running, 2] == envs.task_ids[running]).all()
+    assert envs.teacher.counts.lost > 0
+    envs.close()
 
 
 @pytest.mark.timeout(180)

@@ -110,7 +110,12 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         with self._whole:
             self._begun = True
             self._assign_anew(numbers)
-            infos, _ = self._reset_envs(numbers, seeds, chosen)
+            infos, lost = self._reset_envs(numbers, seeds, chosen)
+            while len(lost):  # of workers that were replaced meanwhile: begun before, not asked for now
+                self._settle(lost, lost)
+                self._assign(lost[self._tickets[lost] == _NO_TICKET])
+                more, lost = self._reset_envs(lost, [None] * len(lost), {})
+                infos += more
             self._board.waiting[numbers] = False
             return self._observations(), self._merge({}, infos)
 
@@ -153,19 +158,27 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         if self.record_episodes:
             self._tell_episodes(told, ended)
         self._settle(ended, lost)
-        same_step = self._mode is AutoresetMode.SAME_STEP
         if self._mode is not AutoresetMode.DISABLED:
             board.waiting[part] = ended_mask
-        if not same_step or not len(ended):
+        if self._mode is not AutoresetMode.SAME_STEP or not len(ended):
             return self._result(part, self._merge(told, infos, lost))
-        result = self._result(part, {}, flags_only=True)
-        told = self._merge(told, [(env, {"final_obs": board.observations.row(env)}) for env in ended.tolist()])
         finals = [(env, {"final_info": info}) for env, info in infos if ended_mask[env - part.start]]
         others = [(env, info) for env, info in infos if not ended_mask[env - part.start]]
-        told = self._merge(told, finals + others, lost)
-        more, _ = self._reset_waiting()
+        told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, lost)
+        _, rewards, terminated, truncated, _ = self._result(part, {}, flags_only=True)
+        more, lost = self._reset_waiting()
+        while len(lost):  # of workers that were replaced meanwhile: their episodes end here, too
+            truncated[lost - part.start] = True
+            told = self._merge(told, [*more, *self._final_observations(lost)], lost)
+            self._settle(lost, lost)
+            board.waiting[:] = False
+            board.waiting[lost] = True
+            more, lost = self._reset_waiting()
         board.waiting[part] = False
-        return (self._observations(part), *result[1:4], self._merge(told, more))
+        return self._observations(part), rewards, terminated, truncated, self._merge(told, more)
+
+    def _final_observations(self, ended: IntArray) -> list[EnvInfo]:
+        return [(env, {"final_obs": self._board.observations.row(env)}) for env in ended.tolist()]
 
     # ---- one environment at a time
 

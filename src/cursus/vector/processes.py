@@ -34,7 +34,7 @@ class Half(NamedTuple):
 
 
 OnWorkerLoss: TypeAlias = Literal["raise", "restart"]
-_NOBODY = np.empty(0, dtype=np.int64)
+_MOST_TRIES = 5
 
 
 class Processes(TaughtVectorEnv):
@@ -152,29 +152,39 @@ class Processes(TaughtVectorEnv):
         return infos + told, self._mark_lost(lost)
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
-        asked = [worker for worker in self._workers if self._board.waiting[worker.first : worker.stop].any()]
+        board = self._board
+        asked = [worker for worker in self._workers if board.waiting[worker.first : worker.stop].any()]
         for worker in asked:
             worker.ask(Command.RESET_WAITING)
         infos = [] if self._group is None else self._group.reset_waiting()
-        told, lost = self._hear(asked)
-        return infos + told + self._again(lost), _NOBODY
+        told, replaced = self._hear(asked)
+        infos += told
+        lost: list[int] = []
+        for worker in replaced:
+            lost += [env for env in range(worker.first, worker.stop) if not board.waiting[env]]
+            infos += self._insist(worker, Command.RESET_WAITING)
+        return infos, np.array(lost, dtype=np.int64)
 
     def _reset_envs(
         self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
     ) -> tuple[list[EnvInfo], IntArray]:
         chosen = dict(zip(numbers.tolist(), seeds, strict=True))
-        asked = []
-        for worker in self._workers:
-            own = [env for env in range(worker.first, worker.stop) if env in chosen]
-            if own:
-                worker.ask(Command.RESET, (own, [chosen[env] for env in own], options))
-                asked.append(worker)
-        infos: list[EnvInfo] = []
-        if self._group is not None:
-            own = [env for env in range(self._group.first, self._group.stop) if env in chosen]
-            infos = self._group.reset(own, [chosen[env] for env in own], options)
-        told, lost = self._hear(asked)
-        return infos + told + self._again(lost), _NOBODY
+
+        def own_of(first: int, stop: int) -> tuple[list[int], list[int | None], dict[str, Any]]:
+            own = [env for env in range(first, stop) if env in chosen]
+            return own, [chosen[env] for env in own], options
+
+        asked = [worker for worker in self._workers if own_of(worker.first, worker.stop)[0]]
+        for worker in asked:
+            worker.ask(Command.RESET, own_of(worker.first, worker.stop))
+        infos = [] if self._group is None else self._group.reset(*own_of(self._group.first, self._group.stop))
+        told, replaced = self._hear(asked)
+        infos += told
+        lost: list[int] = []
+        for worker in replaced:
+            lost += [env for env in range(worker.first, worker.stop) if env not in chosen]
+            infos += self._insist(worker, Command.RESET, own_of(worker.first, worker.stop))
+        return infos, np.array(lost, dtype=np.int64)
 
     # ---- losses
 
@@ -203,18 +213,20 @@ class Processes(TaughtVectorEnv):
             board.truncated[begun] = True
             lost += begun.tolist()
             if len(begun) < len(rows):
-                worker.ask(Command.RESET_WAITING)
-                worker.answer(self._spin)
+                self._insist(worker, Command.RESET_WAITING)
         return np.array(lost, dtype=np.int64)
 
-    def _again(self, workers: Sequence[Worker]) -> list[EnvInfo]:
-        """Begin once more what was lost while it began."""
-        infos: list[EnvInfo] = []
-        for worker in workers:
-            numbers = list(range(worker.first, worker.stop))
-            worker.ask(Command.RESET, (numbers, [None] * len(numbers), {}))
-            infos += worker.answer(self._spin) or []
-        return infos
+    def _insist(self, worker: Worker, command: Command, arguments: Any = None) -> list[EnvInfo]:
+        """Ask a worker that has just been replaced, and again should it be lost again."""
+        for _ in range(_MOST_TRIES):
+            worker.ask(command, arguments)
+            try:
+                told: list[EnvInfo] = worker.answer(self._spin) or []
+            except WorkerError:
+                worker.restart()
+            else:
+                return told
+        raise WorkerError(f"{worker} was replaced {_MOST_TRIES} times in a row and lost each time.")
 
     # ---- halves
 
