@@ -116,7 +116,7 @@ class Mortal(Corridor):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         found = super().reset(seed=seed, options=options)
-        if self.resets == 4 and os.getpid() % 2 == 0:
+        if self.resets == 4 and self.np_random.random() < 0.5:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 

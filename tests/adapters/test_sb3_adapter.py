@@ -172,14 +172,16 @@ def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCap
 
 
 @pytest.mark.parametrize("start_method", ["fork", "forkserver"])
-@pytest.mark.parametrize(("what", "complaint"), [("kill", "killed by SIGKILL"), ("raise", "exit code 1"), ("hang", "hangs")])
+@pytest.mark.parametrize(
+    ("what", "complaint"), [("kill", "killed by SIGKILL"), ("raise", "exit code 1"), ("hang", "an environment hangs")]
+)
 def test_a_fault_in_an_sb3_worker_is_named_within_a_second(what: str, complaint: str, start_method: str) -> None:
     """SB3 alone waits for ever here (fork), or raises a bare EOFError and then hangs in close (forkserver)."""
     makers: list[Any] = [lambda: CurriculumEnv(Corridor())] * 2 + [lambda: CurriculumEnv(Trouble(what, at=5))]
     envs = CurriculumVecEnv(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=1.0)
     envs.reset()
     begin = time.monotonic()
-    with pytest.raises(WorkerError, match=rf"worker 2 \(pid \d+.*{complaint}"):
+    with pytest.raises(WorkerError, match=complaint if what == "hang" else rf"worker 2 \(pid \d+.*{complaint}"):
         for _ in range(20):
             begin = time.monotonic()
             envs.step(np.zeros(3, dtype=int))
@@ -203,3 +205,43 @@ def test_a_worker_killed_between_steps_is_named() -> None:
 def test_environments_that_cannot_hold_a_task_are_refused() -> None:
     with pytest.raises(SettingsError, match="CurriculumEnv"):
         CurriculumVecEnv(DummyVecEnv([Corridor]), course())
+
+
+class Dying(Corridor):
+    """Ends its process at its third reset."""
+
+    def reset(self, **kwargs: Any) -> Any:
+        if self.resets == 2:
+            os._exit(9)
+        return super().reset(**kwargs)
+
+
+@pytest.mark.parametrize("start_method", ["fork", "forkserver"])
+def test_a_death_outside_a_step_is_named_too(start_method: str) -> None:
+    makers: list[Any] = [lambda: CurriculumEnv(Corridor(longest=99))] * 2 + [lambda: CurriculumEnv(Dying(longest=99))]
+    envs = CurriculumVecEnv(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=5.0)
+    envs.reset()
+    envs.reset()
+    with pytest.raises(WorkerError, match=r"worker 2 .* died \(exit code 9\)"):
+        envs.reset()
+    with pytest.raises(WorkerError, match="worker 2"):
+        envs.get_attr("colour")
+    begin = time.monotonic()
+    envs.close()
+    envs.close()
+    assert time.monotonic() - begin < 5
+
+
+def test_infos_reach_sb3_as_the_environments_gave_them() -> None:
+    class Odd(Corridor):
+        def step(self, action: Any) -> Any:
+            *rest, info = super().step(action)
+            return (*rest, {**info, "mixed": 1 if self.left % 2 else 0.5, "ragged": np.zeros(self.left + 1)})
+
+    envs = CursusVecEnv(cursus.make_vec(Odd, 4, autoreset="same_step", num_workers=1, info_keys=["mixed"]))
+    envs.reset()
+    for _ in range(30):
+        _, _, dones, infos = envs.step(np.zeros(4, dtype=int))
+        assert {info["mixed"] for info in infos} <= {1, 0.5}
+        assert all(len(infos[env]["ragged"]) == 1 for env in np.flatnonzero(dones))
+    envs.close()

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -352,4 +353,128 @@ def test_resume_hands_the_same_tasks_to_the_same_environments(tmp_path: Path) ->
     envs.reset()
     assert envs.task_ids.tolist() == tasks.tolist()
     assert envs.teacher.in_flight() == tickets
+    envs.close()
+
+
+def test_arguments_larger_than_a_pipe_arrive() -> None:
+    envs = cursus.make_vec(Corridor, 4, num_workers=3, start_method="fork", timeout_s=5.0)
+    envs.reset(options={"map": np.zeros(2_000_000)}, seed=0)
+    envs.set_attr("colour", [np.full(2_000_000, number) for number in range(4)])
+    assert [each[0] for each in envs.get_attr("colour")] == [0, 1, 2, 3]
+    envs.close()
+
+
+def test_a_call_that_fails_leaves_everything_in_step() -> None:
+    envs = cursus.make_vec(Corridor, 6, num_workers=3, parent_steps=False, start_method="fork")
+    envs.reset(seed=0)
+    for wrong in ("smell", "add"):
+        with pytest.raises(EnvError, match="AttributeError|TypeError"):
+            envs.call(wrong)
+    for _ in range(10):
+        envs.step(np.zeros(6, dtype=int))
+    assert len(envs.get_attr("resets")) == 6
+    envs.close()
+
+
+class Leaving(Corridor):
+    def __init__(self, how: str = "") -> None:
+        super().__init__(longest=3)
+        self.how = how
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        if self.how == "exit":
+            sys.exit("my licence has expired")
+        if self.how == "reward":
+            return observation, np.array([1.0, 2.0]), terminated, truncated, info
+        if self.how == "info":
+            info = {"generator": (n for n in range(3))}
+        return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize(
+    ("how", "complaint"),
+    [("exit", "licence has expired"), ("reward", "environment 3.*reward is no number"), ("info", "generator")],
+)
+def test_whatever_ends_a_worker_is_told_in_its_own_words(how: str, complaint: str) -> None:
+    makers = [Leaving] * 3 + [lambda: Leaving(how)]
+    envs = cursus.make_vec(makers, num_workers=2, parent_steps=False, start_method="fork")
+    envs.reset(seed=0)
+    with pytest.raises(EnvError, match=complaint):
+        for _ in range(10):
+            envs.step(np.zeros(4, dtype=int))
+    envs.close()
+
+
+class Closing(Corridor):
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def close(self) -> None:
+        Path(self.folder, f"{os.getpid()}-{id(self)}").touch()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_environment_is_closed(workers: int, tmp_path: Path) -> None:
+    envs = cursus.make_vec(lambda: Closing(str(tmp_path)), 6, num_workers=workers, start_method="fork")
+    envs.reset(seed=0)
+    envs.close()
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_environments_that_were_forgotten_leave_no_worker() -> None:
+    import gc
+
+    envs = cursus.make_vec(Corridor, 6, num_workers=3, start_method="fork")
+    envs.reset(seed=0)
+    processes = [worker.process for worker in envs._workers]
+    handles = len(os.listdir("/proc/self/fd"))
+    del envs
+    gc.collect()
+    for process in processes:
+        process.join(5)
+        assert not process.is_alive()
+    assert len(os.listdir("/proc/self/fd")) < handles
+
+
+def test_environments_made_in_a_thread_outlive_it() -> None:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(cursus.make_vec(Corridor, 4, num_workers=2, start_method="fork")))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    made[0].reset(seed=0)
+    made[0].step(np.zeros(4, dtype=int))
+    made[0].close()
+
+
+@pytest.mark.parametrize("actions", [[0.9, 1.2, 0.0, 1.0], ["0", "1", "0", "1"], [float("nan")] * 4, [None] * 4])
+def test_actions_that_would_have_to_be_bent_are_refused(actions: Any) -> None:
+    envs = cursus.make_vec(Corridor, 4, num_workers=1)
+    envs.reset(seed=0)
+    with pytest.raises(SettingsError, match="must be int64"):
+        envs.step(actions)
+    envs.step([0, 1, 2, 0])
+    envs.close()
+
+
+def test_an_observation_of_another_shape_is_refused() -> None:
+    class Short(Corridor):
+        def _look(self) -> Any:
+            return np.zeros(1)
+
+    with pytest.raises(EnvError, match=r"environment 0 failed in reset: the observation has the shape \(1,\)"):
+        cursus.make_vec(Short, 2, num_workers=1).reset()
+
+
+def test_resume_with_fewer_environments_takes_back_the_orphans(tmp_path: Path) -> None:
+    envs = cursus.make_vec(Corridor, 8, curriculum=course(), run=tmp_path / "run", num_workers=1, seed=3)
+    envs.reset()
+    envs.step(np.zeros(8, dtype=int))
+    envs.teacher.checkpoint()
+    envs.close()
+    envs = cursus.make_vec(Corridor, 4, curriculum=course(), run=tmp_path / "run", resume=True, num_workers=1, seed=3)
+    envs.reset()
+    assert envs.teacher.counts.in_flight == 4
     envs.close()

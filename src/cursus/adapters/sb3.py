@@ -54,7 +54,9 @@ class CursusVecEnv(VecEnv):
     def reset(self) -> Any:
         """Begin new episodes everywhere."""
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
-        observations, infos = self.envs.reset(seed=seeds)
+        if any(options != self._options[0] for options in self._options):
+            raise SettingsError("set_options() must give the same options to every environment.")
+        observations, infos = self.envs.reset(seed=seeds, options=self._options[0] or None)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [_info_of(infos, env) for env in range(self.num_envs)]
@@ -68,10 +70,11 @@ class CursusVecEnv(VecEnv):
         """Observations, rewards, dones and infos, as SB3 expects them."""
         observations, rewards, terminated, truncated, told = self.envs.step_wait()
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for env, info in self.envs.raw_infos:
+            infos[env] = dict(info)
         dones = terminated | truncated
         for env in np.flatnonzero(dones).tolist():
-            infos[env] = {
-                **_info_of(told.get("final_info", {}), env),
+            infos[env] |= {
                 "terminal_observation": told["final_obs"][env],
                 "TimeLimit.truncated": bool(truncated[env] and not terminated[env]),
                 "episode": {
@@ -141,6 +144,7 @@ class CurriculumVecEnv(VecEnvWrapper):
         score: ReadScore = None,
         timeout_s: float | None = 60.0,
     ) -> None:
+        self._watch = WorkerWatch(venv.unwrapped, timeout_s)
         super().__init__(venv)
         if not venv.has_attr("hold"):
             raise SettingsError("wrap each environment in cursus.adapters.gymnasium.CurriculumEnv, so that it can hold a task.")
@@ -149,13 +153,12 @@ class CurriculumVecEnv(VecEnvWrapper):
         self.teacher = Teacher.resume(curriculum, run) if resume and run else Teacher(curriculum, run=run, seed=seed, ahead=1)
         self.stale_starts = 0
         self._lesson = Lesson(curriculum.tasks, success=success, score=score)
-        self._watch = WorkerWatch(venv.unwrapped, timeout_s)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
         self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         for env in range(self.num_envs):
-            venv.env_method("take_number", env, indices=[env])
+            self.env_method("take_number", env, indices=[env])
 
     def reset(self) -> Any:
         """Begin new episodes everywhere."""
@@ -164,8 +167,8 @@ class CurriculumVecEnv(VecEnvWrapper):
             self._draw_ahead(everyone)
         else:
             self.teacher.withdraw(self._running)
-        self._watch.check()
-        observations = self.venv.reset()
+        with self._watch.guard():
+            observations = self.venv.reset()
         self._running[:] = self._ahead
         self._returns[:] = 0.0
         self._lengths[:] = 0
@@ -174,18 +177,13 @@ class CurriculumVecEnv(VecEnvWrapper):
 
     def step_async(self, actions: Any) -> None:
         """Let the environments begin to step."""
-        try:
+        with self._watch.guard():
             self.venv.step_async(actions)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise self._watch.explain(error) from None
 
     def step_wait(self) -> Any:
         """What the step brought; ends are reported, and the next tasks handed out."""
-        self._watch.wait()
-        try:
+        with self._watch.guard():
             observations, rewards, dones, infos = self.venv.step_wait()
-        except (EOFError, ConnectionResetError) as error:
-            raise self._watch.explain(error) from None
         self._returns += rewards
         self._lengths += 1
         ended = np.flatnonzero(dones)
@@ -224,7 +222,22 @@ class CurriculumVecEnv(VecEnvWrapper):
         self._ahead[envs] = given.tickets
         rows = zip(given.envs.tolist(), given.tickets.tolist(), given.tasks.tolist(), strict=True)
         tasks = {env: (ticket, self.teacher.tasks[task]) for env, ticket, task in rows}
-        self.venv.env_method("hold", tasks, indices=envs.tolist())
+        self.env_method("hold", tasks, indices=envs.tolist())
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """Call a method of some environments."""
+        with self._watch.guard():
+            return list(self.venv.env_method(method_name, *method_args, indices=indices, **method_kwargs))
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Read an attribute of some environments."""
+        with self._watch.guard():
+            return list(self.venv.get_attr(attr_name, indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Set an attribute of some environments."""
+        with self._watch.guard():
+            self.venv.set_attr(attr_name, value, indices)
 
     def close(self) -> None:
         """End everything, also after a worker was lost."""

@@ -4,72 +4,84 @@ from __future__ import annotations
 
 import select
 import signal
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cursus.errors import WorkerError
 
-_NAP_MS = 100
+_NAP_MS = 50
+_PATIENCE_S = 1.0
 
 
 class WorkerWatch:
-    """Notices that a worker of an SB3 `SubprocVecEnv` has died or hangs, before SB3 waits for it without a limit.
+    """Notices that a worker of an SB3 `SubprocVecEnv` has died or hangs, while SB3 waits for it without a limit.
 
-    It looks at process handles and pipes from outside and changes nothing. Environments without processes need no watch.
+    Whatever is done to the vector environment is done under `guard()`. Meanwhile a thread looks at the process handles. When
+    one of them dies, or the time limit is over, it ends the other workers too: then every pipe breaks, SB3's wait ends
+    with an error, and that error is told as what it was. Environments without processes need no watch.
     """
 
     def __init__(self, venv: Any, timeout_s: float | None) -> None:
         self._processes = list(getattr(venv, "processes", ()))
-        self._remotes = list(getattr(venv, "remotes", ()))
         self._timeout_s = timeout_s
-        self._lost = False
+        self._cause: WorkerError | None = None
+        self._since: float | None = None
+        self._begun = threading.Event()
+        self._over = False
+        if self._processes:
+            threading.Thread(target=self._look, name="cursus watch", daemon=True).start()
 
-    def check(self) -> None:
-        """Raise if a worker is dead."""
-        for place, process in enumerate(self._processes):
-            if not process.is_alive():
-                raise self._died(place)
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Do something that waits for workers."""
+        if not self._processes:
+            yield
+            return
+        if self._cause is not None:
+            raise self._cause
+        self._since = time.monotonic()
+        self._begun.set()
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            raise self._explain() or error from None
+        finally:
+            self._begun.clear()
+            self._since = None
 
-    def wait(self) -> None:
-        """Return when every worker has answered; raise as soon as one cannot, or the time limit is over."""
-        end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        for place, (process, remote) in enumerate(zip(self._processes, self._remotes, strict=True)):
-            poll = select.poll()
-            poll.register(remote.fileno(), select.POLLIN)
+    def _look(self) -> None:
+        poll = select.poll()
+        for process in self._processes:
             poll.register(process.sentinel, select.POLLIN)
-            while not remote.poll():
-                woken = [handle for handle, _ in poll.poll(_NAP_MS)]
-                if process.sentinel in woken and not remote.poll():
-                    raise self._died(place)
-                self._check_others()
-                if end is not None and time.monotonic() > end:
-                    self._lost = True
-                    raise WorkerError(
-                        f"worker {place} (pid {process.pid}) has not answered for {self._timeout_s:g} s: its environment hangs."
-                    )
-            if not process.is_alive():
-                raise self._died(place)
+        while not self._over:
+            self._begun.wait()
+            dead = poll.poll(_NAP_MS)
+            since = self._since
+            if since is None or self._over:
+                continue
+            if dead:
+                self._end(self._died())
+            elif self._timeout_s is not None and time.monotonic() - since > self._timeout_s:
+                self._end(WorkerError(f"no answer for {self._timeout_s:g} s: an environment hangs in one of {self._names()}."))
 
-    def explain(self, error: Exception) -> Exception:
-        """What lies behind an error of a pipe: the death of a worker, or else the error itself."""
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end:
-            for place, process in enumerate(self._processes):
-                if not process.is_alive():
-                    return self._died(place)
+    def _end(self, cause: WorkerError) -> None:
+        self._cause = cause
+        self._over = True
+        for process in self._processes:
+            process.kill()
+
+    def _explain(self) -> WorkerError | None:
+        """What lies behind an error of a pipe: the death of a worker, if there was one."""
+        end = time.monotonic() + _PATIENCE_S
+        while self._cause is None and time.monotonic() < end:
             time.sleep(0.005)
-        return error
+        return self._cause
 
-    def _check_others(self) -> None:
-        for place, (process, remote) in enumerate(zip(self._processes, self._remotes, strict=True)):
-            if not process.is_alive() and not remote.poll():
-                raise self._died(place)
-
-    def _died(self, place: int) -> WorkerError:
-        self._lost = True
-        process = self._processes[place]
-        process.join(1.0)
+    def _died(self) -> WorkerError:
+        place, process = next((p, each) for p, each in enumerate(self._processes) if not _alive(each))
         code, how = process.exitcode, f"exit code {process.exitcode}"
         if code is not None and code < 0:
             with suppress(ValueError):
@@ -77,15 +89,27 @@ class WorkerWatch:
         hint = "" if code is None or code < 0 else "; if its environment raised, the traceback is on standard error"
         return WorkerError(f"worker {place} (pid {process.pid}, environment {place}) died ({how}){hint}.")
 
+    def _names(self) -> str:
+        return ", ".join(f"worker {place} (pid {each.pid})" for place, each in enumerate(self._processes[:8]))
+
     def close(self, venv: Any) -> None:
-        """Close the vector environment; if a worker was lost, end the others first, since its own close would hang."""
-        if not self._lost and all(process.is_alive() for process in self._processes):
-            venv.close()
-            return
+        """Close the vector environment; after a loss only what is left of it, since its own close would hang."""
+        if self._cause is None:
+            with suppress(WorkerError), self.guard():
+                venv.close()
+        self._over = True
+        self._begun.set()
         for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.join(2.0)
-        for remote in self._remotes:
-            with suppress(OSError):
-                remote.close()
+            if self._cause is not None:
+                process.kill()
+            process.join(_PATIENCE_S)
+
+
+def _alive(process: Any) -> bool:
+    """Whether a process still runs, seen by its handle: its exit code may come a moment later."""
+    poll = select.poll()
+    poll.register(process.sentinel, select.POLLIN)
+    if not poll.poll(0):
+        return True
+    process.join(_PATIENCE_S)
+    return False

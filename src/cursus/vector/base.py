@@ -73,6 +73,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self._stepping = False
         self._begun = False
         self._whole = _Whole()
+        self.raw_infos: list[EnvInfo] = []
+        """The infos of the last step as the environments gave them, one by one."""
 
     # ---- what subclasses do
 
@@ -111,13 +113,15 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             self._begun = True
             self._assign_anew(numbers)
             infos, lost = self._reset_envs(numbers, seeds, chosen)
-            while len(lost):  # of workers that were replaced meanwhile: begun before, not asked for now
+            self._board.waiting[numbers] = False
+            told: dict[str, Any] = {}
+            while len(lost := lost[~self._board.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
                 self._settle(lost, lost)
                 self._assign(lost[self._tickets[lost] == _NO_TICKET])
+                told = self._merge(told, [], lost)
                 more, lost = self._reset_envs(lost, [None] * len(lost), {})
                 infos += more
-            self._board.waiting[numbers] = False
-            return self._observations(), self._merge({}, infos)
+            return self._observations(), self._merge(told, infos)
 
     def step(self, actions: Any) -> StepResult:
         """Step every environment."""
@@ -131,6 +135,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError("the environments must be reset before their first step.")
         self._board.actions.fill(actions)
         with self._whole:
+            self._redraw(slice(0, self.num_envs))
             self._begin_step()
             self._stepping = True
 
@@ -148,6 +153,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
     def _conclude(self, part: slice, infos: list[EnvInfo], lost: IntArray) -> StepResult:
         """Report what ended among these environments, assign what is next, and reset where the mode says so."""
         board = self._board
+        self.raw_infos = infos
         ended_mask = board.terminated[part] | board.truncated[part]
         if not infos and 1 not in ended_mask.tobytes():
             if self._mode is not AutoresetMode.DISABLED and 1 in board.waiting[part].tobytes():
@@ -162,7 +168,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             board.waiting[part] = ended_mask
         if self._mode is not AutoresetMode.SAME_STEP or not len(ended):
             return self._result(part, self._merge(told, infos, lost))
-        finals = [(env, {"final_info": info}) for env, info in infos if ended_mask[env - part.start]]
+        said = {env: info for env, info in infos if ended_mask[env - part.start]}
+        finals = [(env, {"final_info": said.get(env, {})}) for env in ended.tolist()]
         others = [(env, info) for env, info in infos if not ended_mask[env - part.start]]
         told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, lost)
         _, rewards, terminated, truncated, _ = self._result(part, {}, flags_only=True)
@@ -171,7 +178,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             truncated[lost - part.start] = True
             told = self._merge(told, [*more, *self._final_observations(lost)], lost)
             self._settle(lost, lost)
-            board.waiting[:] = False
+            board.waiting[part] = False
             board.waiting[lost] = True
             more, lost = self._reset_waiting()
         board.waiting[part] = False
@@ -220,7 +227,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         finished = np.setdiff1d(ended, lost, assume_unique=True) if len(lost) else ended
         decided = []
         if len(lost):
-            decided += self.teacher.lose(self._tickets[lost])
+            held = self._tickets[lost]
+            decided += self.teacher.lose(held[held != _NO_TICKET])
         if len(finished):
             decided += self.teacher.report(
                 self._tickets[finished],
@@ -246,13 +254,15 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         if self.teacher is not None:
             held = self._tickets[numbers]
             if (held != _NO_TICKET).any():
-                self.teacher.withdraw(held[held != _NO_TICKET])
+                self._course += bool(self.teacher.withdraw(held[held != _NO_TICKET]))
             self._assign(numbers)
 
     def _redraw(self, part: slice) -> None:
         """Draw anew what waits here and was drawn before the last decision."""
+        if self.teacher is None or self._course == 0:
+            return
         outdated = self._board.waiting[part] & (self._drawn_in[part] != self._course)
-        if self.teacher is not None and outdated.any():
+        if outdated.any():
             self._assign_anew(part.start + np.flatnonzero(outdated))
 
     @property

@@ -41,6 +41,10 @@ class Column:
         """All values, in arrays of their own."""
         return _map(self.arrays, np.copy)
 
+    def check(self, value: Any) -> None:
+        """Refuse a value of another shape, which NumPy would stretch to fit."""
+        _check_shape(self.space, value, "observation")
+
     def part(self, rows: slice, *, copy: bool) -> Any:
         """The values of some environments."""
         return _map(self.arrays, lambda array: array[rows].copy() if copy else array[rows])
@@ -146,6 +150,17 @@ def _nest(space: spaces.Space[Any], make: Callable[[spaces.Space[Any]], Any]) ->
     return make(space)
 
 
+def _check_shape(space: spaces.Space[Any], value: Any, name: str) -> None:
+    if isinstance(space, spaces.Dict):
+        for key, part in space.spaces.items():
+            _check_shape(part, value[key], f"{name}[{key!r}]")
+    elif isinstance(space, spaces.Tuple):
+        for place, part in enumerate(space.spaces):
+            _check_shape(part, value[place], f"{name}[{place}]")
+    elif np.shape(value) != space.shape:
+        raise SettingsError(f"the {name} has the shape {np.shape(value)}, its space {space.shape}.")
+
+
 def _map(arrays: Any, change: Callable[[NDArray[Any]], Any]) -> Any:
     if isinstance(arrays, dict):
         return {key: _map(part, change) for key, part in arrays.items()}
@@ -181,4 +196,7 @@ def _fill(arrays: Any, values: Any, rows: slice, name: str) -> None:
         wanted, given = arrays[rows], np.asarray(values)
         if given.shape != wanted.shape:
             raise SettingsError(f"{name} must have the shape {wanted.shape}, not {given.shape}.")
-        wanted[...] = given
+        try:
+            np.copyto(wanted, given, casting="same_kind")
+        except TypeError:
+            raise SettingsError(f"{name} must be {wanted.dtype}, not {given.dtype}.") from None

@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
+import struct
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,12 +26,16 @@ from cursus.vector.worker import (
     Command,
     Handle,
     Setup,
+    pack,
     run_worker,
+    unpack,
 )
 
 _START_S = 120.0
 _END_S = 2.0
 _NAP_MS = 100
+MOST_TRIES = 5
+"""How often in a row a worker is replaced before the run ends."""
 
 
 class Worker:
@@ -49,6 +56,8 @@ class Worker:
             self._words[place] = 0
         self._wake.quiet()
         self.connection, theirs = multiprocessing.Pipe()
+        _limit_waiting(self.connection.fileno(), self.timeout_s)
+        self.setup.with_parent = threading.current_thread() is threading.main_thread()
         self.process = self._context.Process(
             target=run_worker, args=(self.setup, theirs), name=f"cursus worker {self.setup.place}", daemon=True
         )
@@ -67,24 +76,31 @@ class Worker:
             raise EnvError(f"{message}\n(in {self})")
 
     def restart(self) -> None:
-        """Begin anew with a fresh process and fresh environments."""
-        self.end()
-        self._start()
-        self.await_start()
+        """Begin anew with a fresh process and fresh environments; and again, should that one be lost while it begins."""
+        for _ in range(MOST_TRIES):
+            self.end()
+            self._start()
+            try:
+                self.await_start()
+            except WorkerError:
+                continue
+            return
+        raise WorkerError(f"{self} was replaced {MOST_TRIES} times in a row and lost each time.")
 
     # ---- asking
 
     def ask(self, command: Command, arguments: Any = None) -> None:
         """Let the worker begin with something."""
-        if arguments is not None:
-            with suppress(BrokenPipeError, ConnectionResetError):  # its death is noticed when we wait for it
-                self.connection.send(arguments)
+        packed = None if arguments is None else pack(arguments)
         self._asked += 1
         self._asked_at = time.monotonic()
         self._words[COMMAND] = command
         self._words[REQUEST] = self._asked
         if self._words[WORKER_SLEEPS]:
             self._wake.ring()
+        if packed is not None:
+            with suppress(OSError):  # dead or stuck: noticed when we wait for it
+                self.connection.send_bytes(packed)
 
     def is_done(self) -> bool:
         """Whether it has done what it was asked, or will never do anything again."""
@@ -125,7 +141,7 @@ class Worker:
                 if self.process.sentinel in woken:
                     raise self._died()
                 if self.is_late():
-                    raise self._hung("working on it")
+                    raise self._hung("working on it", self.timeout_s)
         finally:
             words[PARENT_SLEEPS] = 0
 
@@ -135,9 +151,11 @@ class Worker:
             if self.process.sentinel in [handle for handle, _ in self._mail.poll(_NAP_MS)] and not self.connection.poll():
                 raise self._died()
             if end is not None and time.monotonic() > end:
-                raise self._hung(doing)
+                raise self._hung(doing, timeout_s)
         try:
-            return self.connection.recv()
+            return unpack(self.connection.recv_bytes())
+        except BlockingIOError:
+            raise self._hung(doing, timeout_s) from None
         except (EOFError, ConnectionResetError):
             raise self._died() from None
 
@@ -154,10 +172,15 @@ class Worker:
                 how += ", by hand or because memory ran out"
         return WorkerError(f"{self} died ({how}).")
 
-    def _hung(self, doing: str) -> WorkerError:
-        found = WorkerError(f"{self} has not answered for {self.timeout_s:g} s while {doing}. It was ended.")
+    def _hung(self, doing: str, limit_s: float | None) -> WorkerError:
+        found = WorkerError(f"{self} has not answered for {limit_s or 0:g} s while {doing}. It was ended.")
         self.end()
         return found
+
+    def finish(self, deadline: float) -> None:
+        """Give it until then to do what it was asked."""
+        while not self.is_done() and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -194,6 +217,15 @@ def wait_for_any(groups: Mapping[int, Sequence[Worker]], spin: bool) -> int:
             crew[0].bell.quiet()
         for worker in crew:
             worker.expect(sleeping=False)
+
+
+def _limit_waiting(handle: int, timeout_s: float | None) -> None:
+    """Let no message to or from a stuck process take longer than this."""
+    if timeout_s is not None:
+        limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+        with socket.socket(fileno=os.dup(handle)) as end:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def context_of(start_method: str | None) -> Any:

@@ -41,10 +41,14 @@ class EnvGroup:
         self._lesson = lesson
         self._info_keys = None if info_keys is None else tuple(info_keys)
         self.envs: list[gymnasium.Env[Any, Any]] = []
-        for place, make_env in enumerate(make_envs):
-            with self._blame(first + place, "its construction"):
-                self.envs.append(make_env())
-            self._check_spaces(first + place, self.envs[-1])
+        try:
+            for place, make_env in enumerate(make_envs):
+                with self._blame(first + place, "its construction"):
+                    self.envs.append(make_env())
+                self._check_spaces(first + place, self.envs[-1])
+        except EnvError:
+            self.close()
+            raise
         self._steps = [env.step for env in self.envs]
         self._everyone = range(len(self.envs))
         self._had_ended = True
@@ -79,7 +83,11 @@ class EnvGroup:
                 store[place] = observation
         except Exception as error:
             raise self._failure(self.first + place, "step", error) from error
-        self._rewards[:] = rewards
+        try:
+            self._rewards[:] = rewards
+        except (TypeError, ValueError) as error:
+            place = next(p for p, reward in enumerate(rewards) if np.ndim(reward) or not np.isreal(reward))
+            raise self._failure(self.first + place, "step: its reward is no number", error) from error
         self._returns += self._rewards
         self._lengths[stepping if len(stepping) < len(steps) else slice(None)] += 1
         ended = True in terminated or True in truncated
@@ -138,6 +146,7 @@ class EnvGroup:
             if self._lesson is not None:
                 options = self._lesson.prepare(env, int(board.tasks[number]), options)
             observation, info = env.reset(seed=seed, options=options or None)
+            board.observations.check(observation)
             self._observations[number - self.first] = observation
         except Exception as error:
             raise self._failure(number, "reset", error) from error

@@ -14,6 +14,7 @@ from cursus.errors import SettingsError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.vector.base import Autoreset
+from cursus.vector.crew import context_of
 from cursus.vector.group import MakeEnv
 from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
 from cursus.vector.processes import OnWorkerLoss, Processes
@@ -59,10 +60,16 @@ def make_vec(
     check_count("num_workers", workers)
     if autoreset not in ("next_step", "same_step", "disabled"):
         raise SettingsError(f"autoreset={autoreset!r} must be 'next_step', 'same_step' or 'disabled'.")
+    if start_method is not None:
+        context_of(start_method)
+    if on_worker_loss not in ("raise", "restart"):
+        raise SettingsError(f"on_worker_loss={on_worker_loss!r} must be 'raise' or 'restart'.")
+    if timeout_s is not None and not timeout_s > 0:
+        raise SettingsError(f"timeout_s={timeout_s!r} must be a positive number of seconds, or None.")
     lesson, teacher = None, None
     if curriculum is not None:
         lesson = Lesson(curriculum.tasks, set_task=set_task, success=success, score=score)
-        teacher = _teacher(curriculum, run, resume, seed)
+        teacher = _teacher(curriculum, len(makers), run, resume, seed)
     elif run is not None or resume:
         raise SettingsError("run and resume are for a curriculum: give one, or leave them out.")
     shared: dict[str, Any] = {
@@ -99,16 +106,22 @@ def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
         return list(make_env)
     check_count("num_envs", 1 if num_envs is None else num_envs)
     if isinstance(make_env, str):
-        name = make_env
-        return [lambda: gymnasium.make(name)] * (num_envs or 1)
+        try:
+            spec = gymnasium.spec(make_env)  # found here, so that workers need not have registered it
+        except gymnasium.error.Error as error:
+            raise SettingsError(f"there is no environment {make_env!r}: {error}") from None
+        return [lambda: gymnasium.make(spec)] * (num_envs or 1)
     if not callable(make_env):
         raise SettingsError(f"make_env={make_env!r} is neither a function, a list of functions, nor the id of an environment.")
     return [make_env] * (num_envs or 1)
 
 
-def _teacher(curriculum: Curriculum, run: str | Path | None, resume: bool, seed: int | None) -> Teacher:
+def _teacher(curriculum: Curriculum, num_envs: int, run: str | Path | None, resume: bool, seed: int | None) -> Teacher:
     if not resume:
         return Teacher(curriculum, run=run, seed=0 if seed is None else seed)
     if run is None:
         raise SettingsError("resume=True needs the run folder: give run=….")
-    return Teacher.resume(curriculum, run)
+    teacher = Teacher.resume(curriculum, run)
+    orphans = [ticket for ticket, env in teacher.in_flight().items() if env >= num_envs]
+    teacher.withdraw(orphans)  # of environments that there are no longer
+    return teacher

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+import time
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cursus.errors import SettingsError, WorkerError
+from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
 from cursus.vector.base import Autoreset, TaughtVectorEnv
 from cursus.vector.board import Arena, shared_file
-from cursus.vector.crew import Worker, close_all, context_of, wait_for_any
+from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
 from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
 from cursus.vector.signals import Bell
@@ -33,8 +35,8 @@ class Half(NamedTuple):
     infos: dict[str, Any]
 
 
+_CLOSE_S = 2.0
 OnWorkerLoss: TypeAlias = Literal["raise", "restart"]
-_MOST_TRIES = 5
 
 
 class Processes(TaughtVectorEnv):
@@ -64,8 +66,6 @@ class Processes(TaughtVectorEnv):
         timeout_s: float | None = 60.0,
     ) -> None:
         check_count("num_workers", num_workers)
-        if on_worker_loss not in ("raise", "restart"):
-            raise SettingsError(f"on_worker_loss={on_worker_loss!r} must be 'raise' or 'restart'.")
         context = context_of(start_method)
         first = make_first(make_envs[0])
         shares = [part for part in np.array_split(np.arange(len(make_envs)), num_workers) if len(part)]
@@ -93,6 +93,7 @@ class Processes(TaughtVectorEnv):
         self._bell = Bell()
         self._lifeline = os.pipe()
         self._workers: list[Worker] = []
+        self._let_go = weakref.finalize(self, _release, self._workers, self._bell, (*self._lifeline, self._memory))
         self._group: EnvGroup | None = None
         try:
             for place, share in enumerate(remote):
@@ -218,7 +219,7 @@ class Processes(TaughtVectorEnv):
 
     def _insist(self, worker: Worker, command: Command, arguments: Any = None) -> list[EnvInfo]:
         """Ask a worker that has just been replaced, and again should it be lost again."""
-        for _ in range(_MOST_TRIES):
+        for _ in range(MOST_TRIES):
             worker.ask(command, arguments)
             try:
                 told: list[EnvInfo] = worker.answer(self._spin) or []
@@ -226,7 +227,7 @@ class Processes(TaughtVectorEnv):
                 worker.restart()
             else:
                 return told
-        raise WorkerError(f"{worker} was replaced {_MOST_TRIES} times in a row and lost each time.")
+        raise WorkerError(f"{worker} was replaced {MOST_TRIES} times in a row and lost each time.")
 
     # ---- halves
 
@@ -245,8 +246,10 @@ class Processes(TaughtVectorEnv):
         a decision are drawn anew first, so that nothing begins stale.
         """
         self._check_usable("send")
+        if not self._begun:
+            raise SettingsError("the environments must be reset before their first step.")
         chosen = self._received if half is None else half
-        if chosen is None or chosen in self._under_way:
+        if chosen not in (0, 1) or chosen in self._under_way:
             raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
         part = self.halves[chosen]
         self._redraw(part)
@@ -259,6 +262,7 @@ class Processes(TaughtVectorEnv):
 
     def recv(self) -> Half:
         """The first half that is ready: which environments, and what their step brought."""
+        self._check_usable("recv")
         if not self._under_way:
             raise SettingsError("recv() without send().")
         parts = {half: self._crew(self.halves[half]) for half in self._under_way}
@@ -280,48 +284,63 @@ class Processes(TaughtVectorEnv):
     def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of some environments, or read an attribute."""
         self._check_idle("call")
-        wanted = set(numbers)
-        asked = []
-        for worker in self._workers:
-            own = [env for env in range(worker.first, worker.stop) if env in wanted]
-            if own:
-                worker.ask(Command.CALL, (name, own, args, kwargs))
-                asked.append((worker, own))
-        found: dict[int, Any] = {}
-        if self._group is not None:
-            own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
-            found.update(zip(own, self._group.call(name, own, args, kwargs), strict=True))
-        for worker, own in asked:
-            found.update(zip(own, worker.answer(self._spin), strict=True))
+        found = self._ask_everyone(Command.CALL, numbers, lambda own: (name, own, args, kwargs))
         return tuple(found[env] for env in numbers)
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
         self._check_idle("set_attr")
         wanted = dict(zip(numbers, values, strict=True))
+        self._ask_everyone(Command.SET_ATTR, numbers, lambda own: (name, own, [wanted[env] for env in own]))
+
+    def _ask_everyone(
+        self, command: Command, numbers: Sequence[int], arguments: Callable[[list[int]], tuple[Any, ...]]
+    ) -> dict[int, Any]:
+        """Ask all who hold these environments. Every answer is heard, also when one of them is an error."""
+        wanted = set(numbers)
         asked = []
         for worker in self._workers:
             own = [env for env in range(worker.first, worker.stop) if env in wanted]
             if own:
-                worker.ask(Command.SET_ATTR, (name, own, [wanted[env] for env in own]))
-                asked.append(worker)
+                worker.ask(command, arguments(own))
+                asked.append((worker, own))
+        found: dict[int, Any] = {}
+        errors: list[CursusError] = []
         if self._group is not None:
             own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
-            self._group.set_attr(name, own, [wanted[env] for env in own])
-        for worker in asked:
-            worker.answer(self._spin)
+            act = self._group.call if command is Command.CALL else self._group.set_attr
+            try:
+                found.update(zip(own, act(*arguments(own)) or [None] * len(own), strict=True))
+            except EnvError as error:
+                errors.append(error)
+        for worker, own in asked:
+            try:
+                found.update(zip(own, worker.answer(self._spin) or [None] * len(own), strict=True))
+            except (EnvError, WorkerError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return found
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End every worker, whatever it is doing, and let go of the shared memory."""
-        close_all(self._workers)
-        self._workers = []
-        if self._memory >= 0:
-            self._bell.close()
-            for handle in (*self._lifeline, self._memory):
-                os.close(handle)
-            self._memory = -1
+        """Close every environment, end every worker whatever it is doing, and let go of the shared memory."""
+        if self._workers and not self._whole.broken and not self._stepping:
+            for worker in self._workers:
+                worker.ask(Command.CLOSE)
+            deadline = time.monotonic() + _CLOSE_S
+            for worker in self._workers:
+                worker.finish(deadline)
+        self._let_go()
         if self._group is not None:
             self._group.close()
             self._group = None
         if self.teacher is not None:
             self.teacher.close()
+
+
+def _release(workers: list[Worker], bell: Bell, handles: Sequence[int]) -> None:
+    """Let go of everything that outlives Python objects; also called when the environments were forgotten, not closed."""
+    close_all(workers)
+    bell.close()
+    for handle in handles:
+        os.close(handle)

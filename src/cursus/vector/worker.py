@@ -8,6 +8,7 @@ import mmap
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -47,6 +48,17 @@ class Command(IntEnum):
     CLOSE = 5
 
 
+def pack(content: Any) -> bytes:
+    """Anything as bytes for a process of ours, functions without a name included."""
+    packed: bytes = cloudpickle.dumps(content)
+    return packed
+
+
+def unpack(packed: bytes) -> Any:
+    """What `pack` packed. Only for bytes from a process of ours."""
+    return cloudpickle.loads(packed)
+
+
 class Parcel:
     """Something that travels to a worker of ours by value, functions without a name included."""
 
@@ -54,11 +66,10 @@ class Parcel:
         self.content = content
 
     def __getstate__(self) -> bytes:
-        packed: bytes = cloudpickle.dumps(self.content)
-        return packed
+        return pack(self.content)
 
     def __setstate__(self, packed: bytes) -> None:
-        self.content = cloudpickle.loads(packed)
+        self.content = unpack(packed)
 
 
 class Handle:
@@ -94,6 +105,8 @@ class Setup:
     lifeline: Handle
     parent_end: int | None
     spin: bool
+    with_parent: bool = True
+    """Whether the kernel may end this worker with the thread that started it."""
 
 
 def lay_out(
@@ -107,7 +120,8 @@ def lay_out(
 def run_worker(setup: Setup, connection: Connection) -> None:
     """The main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends us
-    _die_with_parent()
+    if setup.with_parent:
+        _die_with_parent()
     if setup.parent_end is not None:
         os.close(setup.parent_end)  # inherited by fork: only the parent may hold this end
     Thread(target=_hold_the_lifeline, args=(setup.lifeline.number,), daemon=True).start()
@@ -137,11 +151,10 @@ class _Worker:
         setup = self._setup
         try:
             self._group = EnvGroup(setup.make_envs.content, setup.first, self._board, setup.lesson.content, setup.info_keys)
-        except CursusError as error:
-            self._connection.send(str(error))
-            self._words[FAILED] = 1
+        except BaseException as error:
+            self._connection.send_bytes(pack(_words_for(error)))
         else:
-            self._connection.send(None)
+            self._connection.send_bytes(pack(None))
 
     def serve(self) -> None:
         """Do what is asked until asked to close."""
@@ -153,16 +166,17 @@ class _Worker:
             command = Command(words[COMMAND])
             try:
                 message = self._obey(command)
+                packed = None if message is None else pack(message)
                 words[FAILED] = 0
-            except EnvError as error:
-                message = str(error)
+            except BaseException as error:  # also SystemExit, and what cannot be packed: the parent hears of everything
+                packed = pack(_words_for(error))
                 words[FAILED] = 1
-            words[HAS_MESSAGE] = message is not None
+            words[HAS_MESSAGE] = packed is not None
             words[DONE] = served
             if words[PARENT_SLEEPS]:
                 self._bell.ring()
-            if message is not None:
-                self._connection.send(message)
+            if packed is not None:
+                self._connection.send_bytes(packed)
             if command is Command.CLOSE:
                 return
 
@@ -187,13 +201,19 @@ class _Worker:
         if command is Command.CLOSE:
             group.close()
             return None
-        arguments = self._connection.recv()
+        arguments = unpack(self._connection.recv_bytes())
         if command is Command.RESET:
             return group.reset(*arguments)
         if command is Command.CALL:
             return group.call(*arguments)
         group.set_attr(*arguments)
         return []
+
+
+def _words_for(error: BaseException) -> str:
+    if isinstance(error, CursusError):
+        return str(error)
+    return f"{type(error).__name__}: {error}\n\n{''.join(traceback.format_exception(error)).rstrip()}"
 
 
 def _hold_the_lifeline(handle: int) -> None:
