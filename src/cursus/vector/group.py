@@ -103,6 +103,8 @@ class EnvGroup:
         """Read the results of episodes that ended, and keep the infos that are worth sending."""
         _, terminated, truncated, infos = self._columns
         kept: list[EnvInfo] = []
+        if not self._info_keys:
+            stepping = [place for place in stepping if terminated[place] or truncated[place]]
         for place in stepping:
             number, info = self.first + place, infos[place]
             if terminated[place] or truncated[place]:
