@@ -165,9 +165,11 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
 
 
 def compare(world: str, num_envs: int, arguments: argparse.Namespace, console: Console) -> Figures:
-    names = ["ours", "ours_taught", *(peer for peer in PEERS if peer != "puffer")]
-    contestants: dict[str, Contestant] = {}
-    for name in names:
+    contestants = {"ours": build("ours", world, num_envs)}
+    cost = extra_cost(contestants["ours"], world, num_envs)
+    for name in PEERS:
+        if name == "puffer":
+            continue
         try:
             contestants[name] = build(name, world, num_envs)
         except Exception as error:
@@ -177,10 +179,8 @@ def compare(world: str, num_envs: int, arguments: argparse.Namespace, console: C
     for _ in range(arguments.rounds):
         speeds["limit"].append(limit(WORLDS[world], num_envs, seconds, world == "sleep"))
         for name, contestant in contestants.items():
-            if name != "ours_taught":
-                speeds[name].append(contestant.run(seconds))
+            speeds[name].append(contestant.run(seconds))
         speeds["puffer"].append(one_round_of_puffer(world, num_envs, seconds, console))
-    cost = extra_cost(contestants["ours"], contestants["ours_taught"])
     for contestant in contestants.values():
         contestant.close()
     middle = {name: statistics.median(each) for name, each in speeds.items() if each}
@@ -196,13 +196,16 @@ def compare(world: str, num_envs: int, arguments: argparse.Namespace, console: C
     return figures
 
 
-def extra_cost(plain: Contestant, taught: Contestant) -> float:
-    """What share of the speed a curriculum takes: many short turns, since the difference is smaller than the noise."""
-    times = {True: 0.0, False: 0.0}
-    for turn in range(40):
-        for with_curriculum in (turn % 2 == 0, turn % 2 == 1):
-            times[with_curriculum] += 1 / (taught if with_curriculum else plain).run(0.05)
-    return 1 - times[False] / times[True]
+def extra_cost(plain: Contestant, world: str, num_envs: int) -> float:
+    """What share of the speed a curriculum takes: many turns, since the difference is smaller than the noise."""
+    taught = build("ours_taught", world, num_envs)
+    slower = []
+    for turn in range(60 if num_envs == 64 else 20):
+        order = (plain, taught) if turn % 2 == 0 else (taught, plain)
+        speeds = {id(each): each.run(0.08) for each in order}
+        slower.append(speeds[id(taught)] / speeds[id(plain)])
+    taught.close()
+    return 1 - statistics.median(slower)
 
 
 def one_round_of_puffer(world: str, num_envs: int, seconds: float, console: Console) -> float:
