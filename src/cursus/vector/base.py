@@ -72,6 +72,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self._drawn_in = np.zeros(num_envs, dtype=np.int64)
         self._stepping = False
         self._begun = False
+        self._everyone = slice(0, num_envs)
         self._whole = _Whole()
         self.raw_infos: list[EnvInfo] = []
         """The infos of the last step as the environments gave them, one by one."""
@@ -125,19 +126,26 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> StepResult:
         """Step every environment."""
-        self.step_async(actions)
-        return self.step_wait()
+        self._prepare_step(actions)
+        with self._whole:
+            self._redraw(self._everyone)
+            self._begin_step()
+            infos, lost = self._finish_step()
+            return self._conclude(self._everyone, infos, lost)
 
     def step_async(self, actions: Any) -> None:
         """Let the workers begin to step; `step_wait` gives what came of it."""
+        self._prepare_step(actions)
+        with self._whole:
+            self._redraw(self._everyone)
+            self._begin_step()
+            self._stepping = True
+
+    def _prepare_step(self, actions: Any) -> None:
         self._check_idle("step")
         if not self._begun:
             raise SettingsError("the environments must be reset before their first step.")
         self._board.actions.fill(actions)
-        with self._whole:
-            self._redraw(slice(0, self.num_envs))
-            self._begin_step()
-            self._stepping = True
 
     def step_wait(self) -> StepResult:
         """What came of the step that `step_async` began."""
@@ -146,7 +154,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError("step_wait() without step_async().")
         with self._whole:
             infos, lost = self._finish_step()
-            result = self._conclude(slice(0, self.num_envs), infos, lost)
+            result = self._conclude(self._everyone, infos, lost)
             self._stepping = False
         return result
 
@@ -273,10 +281,9 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
     # ---- results
 
-    def _observations(self, part: slice = slice(None)) -> Any:
-        whole = part == slice(None) or part == slice(0, self.num_envs)
+    def _observations(self, part: slice | None = None) -> Any:
         column = self._board.observations
-        if whole:
+        if part is None or part is self._everyone:
             return column.copy() if self._copy else column.arrays
         return column.part(part, copy=self._copy)
 

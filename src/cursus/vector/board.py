@@ -39,7 +39,9 @@ class Column:
 
     def copy(self) -> Any:
         """All values, in arrays of their own."""
-        return _map(self.arrays, np.copy)
+        if isinstance(self.arrays, np.ndarray):
+            return self.arrays.copy()
+        return _map(self.arrays, lambda array: array.copy())
 
     def check(self, value: Any) -> None:
         """Refuse a value of another shape, which NumPy would stretch to fit."""
