@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cursus
 from cursus import (
     AdaptiveMixing,
     Box,
@@ -339,6 +340,13 @@ THINGS = {
     "Staged, natural stages": lambda _: Staged(tasks=Product(size=[5, 9], lava=[False, True])),
     "Staged, levels": lambda folder: Staged(tasks=_levels(folder / "levels")),
     "Sequence": lambda _: Sequence([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4, ids=[0]))]),
+    "Trend": lambda _: cursus.Trend(window=50, horizon=90),
+    "Bidirectional": lambda _: cursus.Bidirectional(timescale=0.05),
+    "Scatter": lambda _: cursus.Scatter(),
+    "LegacyMain": lambda _: cursus.LegacyMain(ema_timescale=0.01),
+    "LegacyVMin": lambda _: cursus.LegacyVMin.preset("stable"),
+    "LearningProgress": lambda _: cursus.LearningProgress(5, progress=cursus.Trend(window=9), focus=2, signal="return"),
+    "Pool": lambda _: cursus.Pool(50, size=9, initial=3, progress=cursus.Scatter(), floor=0.2, seed=4),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),
 }
 

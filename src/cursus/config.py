@@ -35,8 +35,9 @@ TYPES: Types = {
     **{
         name: getattr(curricula, name)
         for name in (
-            "AdaptiveMixing", "EProcess", "FixedMixing", "ForgettingWatch", "Mixture", "NoMixing", "Phase", "Sequence",
-            "Stage", "Staged", "Uniform", "Wilson", "Window",
+            "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "LearningProgress", "LegacyMain",
+            "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Scatter", "Sequence", "Stage", "Staged", "Trend", "Uniform",
+            "Wilson", "Window",
         )
     },
 }  # fmt: skip

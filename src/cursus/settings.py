@@ -72,3 +72,10 @@ def check_count(name: str, value: int, *, low: int = 1) -> None:
     """Refuse anything but a whole number of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
         raise SettingsError(f"{name}={value!r} must be a whole number of at least {low}.")
+
+
+def check_positive(name: str, value: float, *, zero: bool = False) -> None:
+    """Refuse anything but a finite number above zero (or zero itself, if it is allowed)."""
+    good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value < 0 or (value == 0 and not zero):
+        raise SettingsError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'above'} 0.")

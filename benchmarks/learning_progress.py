@@ -1,0 +1,141 @@
+"""How well a curriculum finds what is being learned: among noise, and along chains and trees of tasks that need one another.
+
+Every course is the real curriculum with its default settings, drawing and learning ticket by ticket; only the student is
+made of equations. Figures are means over seeds with 95 % bootstrap intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+import cursus
+from cursus.sim import DependencyStudents, TaskGraph
+from reporting import Figures, main, table
+
+BATCH = 8
+Course = Callable[[int], cursus.Curriculum]
+COURSES: dict[str, Course] = {
+    "uniform": cursus.Uniform,
+    "ours": cursus.LearningProgress,
+    "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.Bidirectional()),
+    "scatter": lambda size: cursus.LearningProgress(size, progress=cursus.Scatter(), focus=1.0),
+    "legacy_main": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyMain(), floor=0.0),
+    "legacy_vmin": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyVMin(), floor=0.0),
+}
+WORLDS = ("chain", "right", "tree")
+
+
+@dataclass
+class Noise:
+    """64 tasks: 16 learnable (success rises over their own first 300 episodes), 16 coin flips, 16 impossible, 16 mastered."""
+
+    episodes: int = 8000
+
+    def run(self, course: cursus.Curriculum, seed: int) -> dict[str, float]:
+        practised = np.zeros(64)
+        for first in range(0, self.episodes, BATCH):
+            tasks = course.sample(cursus.TicketStream(seed, first, BATCH)).tasks
+            luck = cursus.TicketStream(seed, first, BATCH, purpose=1).uniform()
+            chance = np.empty(BATCH)
+            for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
+                chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
+                practised[task] += 1
+            course.update(cursus.Episodes.of(luck < chance, task=tasks, first_ticket=first))
+        shares = practised.reshape(4, 16).sum(axis=1) / self.episodes
+        competence = float(np.minimum(practised[:16] / 300, 1.0).mean())
+        return {"competence": competence, "coins": shares[1], "wasted": shares[2] + shares[3]}
+
+
+def students(world: str, seed: int) -> DependencyStudents:
+    """One student of the existing simulator's recipe: 10 tasks, and a reward of 0.5 + P that is clipped at 1."""
+    if world == "chain":
+        return DependencyStudents(TaskGraph.reversed_chain(10), transfer_from="dependents", observed="reward", seed=seed)
+    graph = TaskGraph.chain(10) if world == "right" else TaskGraph.tree(15)
+    return DependencyStudents(graph, observed="reward", seed=seed)
+
+
+def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 500, samples: int = 40) -> float:
+    """The mean over epochs of the mean competence; without a course, that of the greedy oracle."""
+    student = students(world, seed)
+    total = 0.0
+    for epoch in range(epochs):
+        if course is None:
+            best = int(student.gain_of()[0].argmax())
+            student.practise(np.full((1, samples), best))
+        else:
+            for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
+                tasks = course.sample(cursus.TicketStream(seed, first, BATCH)).tasks
+                luck = cursus.TicketStream(seed, first, BATCH, purpose=1).uniform()
+                seen = student.play(tasks[None], luck[None])[0]
+                course.update(_scored(seen, tasks, first))
+                student.practise(tasks[None])
+        total += student.competence.mean()
+    return total / epochs
+
+
+def _scored(scores: np.ndarray, tasks: np.ndarray, first: int) -> cursus.Episodes:
+    episodes = cursus.Episodes.of(scores > 0.9, task=tasks, first_ticket=first)
+    episodes.score[:] = scores
+    return episodes
+
+
+def one(job: tuple[str, str, int]) -> dict[str, float]:
+    """One course in one world with one seed."""
+    name, world, seed = job
+    if world == "noise":
+        return Noise().run(COURSES[name](64), seed)
+    size = students(world, seed).graph.size
+    return {"area": area(None if name == "oracle" else COURSES[name](size), world, seed)}
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """95 % of the means of resampled seeds."""
+    dice = np.random.default_rng(0)
+    means = dice.choice(values, (2000, len(values))).mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def measure(console: Console, arguments: argparse.Namespace) -> Figures:
+    """Competence among noise, and the area under the competence curve on chains and trees."""
+    jobs = [(name, "noise", seed) for name in COURSES for seed in range(arguments.seeds)]
+    jobs += [(name, world, seed) for world in WORLDS for name in (*COURSES, "oracle") for seed in range(arguments.seeds)]
+    found: dict[tuple[str, str, str], list[float]] = {}
+    with ProcessPoolExecutor(2) as pool, Bar(console=console, transient=True) as bar:
+        for (name, world, _), result in zip(jobs, bar.track(pool.map(one, jobs, chunksize=4), total=len(jobs)), strict=True):
+            for key, value in result.items():
+                found.setdefault((name, world, key), []).append(value)
+    figures: Figures = {}
+    for (name, world, key), values in found.items():
+        stem = f"{world}_{key}_{name}"
+        figures[stem] = float(np.mean(values))
+        figures[f"{stem}_low"], figures[f"{stem}_high"] = interval(values)
+    figures["noise_competence"] = figures["noise_competence_ours"]
+    figures["noise_wasted"] = figures["noise_wasted_ours"]
+    figures["chain_area"] = figures["chain_area_ours"]
+    return figures
+
+
+def tables(figures: Figures) -> list[Table]:
+    def cell(stem: str) -> str:
+        return f"{figures[stem]:.3f} ({figures[stem + '_low']:.3f}–{figures[stem + '_high']:.3f})"
+
+    noise = table("Noise: 64 tasks, 8,000 episodes", "course", "competence of the learnable", "share of coins", "wasted share")
+    for name in COURSES:
+        noise.add_row(name, *(cell(f"noise_{key}_{name}") for key in ("competence", "coins", "wasted")))
+    areas = table("Area under the competence curve, 500 epochs of 40", "course", "reversed chain", "chain", "tree of 15")
+    for name in (*COURSES, "oracle"):
+        areas.add_row(name, *(cell(f"{world}_area_{name}") for world in WORLDS))
+    return [noise, areas]
+
+
+if __name__ == "__main__":
+    main(measure, tables, seeds=20)

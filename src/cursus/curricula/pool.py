@@ -1,0 +1,282 @@
+"""Learning progress over more tasks than can be kept in mind: a pool of some of them, the worst replaced by new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import Curriculum, take
+from cursus.curricula.learning_progress import LearningProgress, Signal
+from cursus.curricula.progress import Progress
+from cursus.errors import SettingsError, StateError, TaskError
+from cursus.randomness import TicketStream, check_seed
+from cursus.settings import check_count, check_share
+from cursus.tasks import TaskSpace
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
+
+_NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
+_TRIES = 8
+_ROUNDS_PER_POOL = 10
+_LITTLE = 0.25  # measured: higher shares send away what has only begun to be learned
+
+
+class _Places(TaskSpace):
+    """The places of a pool, each labelled as the task that holds it."""
+
+    def __init__(self, space: TaskSpace, ids: IntArray) -> None:
+        self._space, self._ids = space, ids
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self._ids)
+
+    def label(self, task: int) -> str:
+        """The label of the task in this place, with its number."""
+        held = int(self._ids[task])
+        return f"{self._space.label(held)} (task {held})"
+
+    def params(self, task: int) -> Any:
+        """The parameters of the task in this place."""
+        return self._space.params(int(self._ids[task]))
+
+    def settings(self) -> Mapping[str, Any]:
+        """How many places there are."""
+        return {"size": self.size}
+
+
+class Pool(Curriculum):
+    """Learning progress over a pool of `size` tasks from a space of any size.
+
+    Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does; `progress`, `focus`, `floor`
+    and `signal` mean what they mean there. After every tenth of `size` results the worst tasks make room for new ones:
+    those that have brought at least `min_presentations` results, are among the worst `worst_share` of the pool, and
+    promise at most a quarter of what a new task or the average does; at most one for each result since the last time.
+    New tasks are drawn evenly from the space, from a stream of their own (`seed`); one that was evicted may return, and
+    then begins anew.
+
+    The pool is full from the start, or begins with `initial` tasks and grows by one with every result. A result for a
+    task that was evicted while its episode ran is not credited to the task that took its place.
+
+    >>> from cursus import Generated
+    >>> course = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
+    >>> len(course.members()), course.evicted
+    (64, 0)
+    """
+
+    def __init__(
+        self,
+        tasks: TaskSpace | int,
+        *,
+        size: int = 1000,
+        initial: int | None = None,
+        min_presentations: int = 25,
+        worst_share: float = 0.4,
+        progress: Progress | None = None,
+        focus: float = 3.0,
+        floor: float = 0.1,
+        signal: Signal = "score",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(tasks)
+        check_count("size", size)
+        check_count("min_presentations", min_presentations)
+        check_share("worst_share", worst_share)
+        if size > self.tasks.size:
+            raise SettingsError(
+                f"size={size:,} is more than the {self.tasks.size:,} tasks of {self.tasks!r}. "
+                "Use LearningProgress to practise all of them."
+            )
+        if initial is not None:
+            check_count("initial", initial)
+            if initial > size:
+                raise SettingsError(f"initial={initial} is more than size={size}.")
+        self._initial, self._least, self._worst = initial, int(min_presentations), float(worst_share)
+        self._seed = check_seed(seed)
+        self._ids = np.full(size, -1, dtype=np.int64)
+        self._serials = np.full(size, -1, dtype=np.int64)  # which of all tasks ever created holds a place
+        self._place: dict[int, int] = {}
+        self._filled = 0
+        self._results = 0
+        self.created = 0
+        """How many tasks ever entered the pool."""
+        self.evicted = 0
+        """How many tasks left it again."""
+        self._inner = LearningProgress(
+            _Places(self.tasks, self._ids), progress=progress, focus=focus, floor=floor, signal=signal
+        )
+        self._round = max(size // _ROUNDS_PER_POOL, 1)
+        self._create(np.arange(size if initial is None else initial))
+
+    # ---- drawing
+
+    def sample(self, rng: TicketStream) -> Draw:
+        """By weight; the tag says which of all tasks ever created was meant."""
+        places = self._inner.sample(rng).tasks % self._filled  # while the pool grows, empty places stand for filled ones
+        return Draw(self._ids[places], self._serials[places])
+
+    def members(self) -> IntArray:
+        """The ids of the tasks in the pool."""
+        return self._ids[: self._filled].copy()
+
+    def member_weights(self) -> FloatArray:
+        """The share of each of the `members`."""
+        places = np.arange(len(self._ids)) % self._filled
+        weights = np.zeros(self._filled)
+        np.add.at(weights, places, self._inner.weights())
+        return weights
+
+    def weights(self) -> FloatArray:
+        """The shares of the pool's tasks, and 0 for all others."""
+        weights = self._blank_weights()
+        weights[self.members()] = self.member_weights()
+        return weights
+
+    # ---- learning
+
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Credit results to the tasks that are still in the pool, and replace the worst when it is time."""
+        decisions: list[Decision] = []
+        start = 0
+        while start < len(episodes):
+            growing = self._filled < len(self._ids)
+            stop = start + (1 if growing else self._round - self._results % self._round)
+            part = episodes[start:stop]
+            decisions += self._learn(part)
+            self._results += len(part)
+            if growing:
+                self._create(np.array([self._filled]))
+            if self._results % self._round == 0:
+                decisions += self._evict(int(part.ticket[-1]))
+            start = stop
+        return decisions
+
+    def _learn(self, episodes: Episodes) -> list[Decision]:
+        places = np.array([self._place.get(task, -1) for task in episodes.task.tolist()], dtype=np.int64)
+        ours = (places >= 0) & ((episodes.tag == FOREIGN_TAG) | (self._serials[places] == episodes.tag))
+        credited = replace(episodes, task=places)[ours]
+        return [self._with_ids(decision) for decision in self._inner.update(credited)]
+
+    def _with_ids(self, decision: Decision) -> Decision:
+        """The same decision with the ids of tasks in place of their places."""
+        named = {key: self._ids[decision.evidence[key]].tolist() for key in ("tasks", "before")}
+        return replace(decision, evidence={**decision.evidence, **named})
+
+    def _evict(self, ticket: int) -> list[Decision]:
+        spare = self.tasks.size - self._filled
+        worth = self._inner.worth_keeping()[: self._filled]
+        promised = max(self._inner.worth_of_new(), float(worth.mean()))
+        limit = min(float(np.quantile(worth, self._worst)), promised * _LITTLE)
+        going = np.flatnonzero((worth <= limit) & (self._inner.counts[: self._filled] >= self._least))
+        going = going[np.lexsort((self._ties(going), worth[going]))][: min(self._round, spare)]
+        if not going.size:
+            return []
+        decision = self._say_eviction(ticket, going, worth, limit)
+        for task in self._ids[going].tolist():
+            del self._place[task]
+        self.evicted += len(going)
+        self._inner.renew(going)
+        self._create(going)
+        return [decision]
+
+    def _ties(self, places: IntArray) -> FloatArray:
+        """A random number for each task, by which equals are told apart."""
+        stream = [TicketStream(self._seed, serial, 1, purpose=_TIES).uniform()[0] for serial in self._serials[places].tolist()]
+        return np.array(stream)
+
+    def _say_eviction(self, ticket: int, going: IntArray, worth: FloatArray, limit: float) -> Decision:
+        counts, levels = self._inner.counts[going], self._inner.levels()[going]
+        first = int(going[0])
+        text = (
+            f"{len(going)} of {self._filled:,} tasks leave the pool, each with at least {self._least} results and little "
+            f"left to gain; first of them {self._inner.explain(first)}"
+        )
+        evidence = {
+            "tasks": self._ids[going].tolist(),
+            "results": counts.tolist(),
+            "levels": np.round(levels, 4).tolist(),
+            "worth": worth[going].tolist(),
+            "limit": limit,
+            "evicted": self.evicted + len(going),
+        }
+        return Decision("eviction", ticket, text, evidence)
+
+    def _create(self, places: IntArray) -> None:
+        """A new task for each of these places."""
+        stream = TicketStream(self._seed, self.created, len(places), purpose=_NEW_TASKS)
+        tries = np.stack([stream.integers(self.tasks.size) for _ in range(_TRIES)], axis=1)
+        for place, candidates in zip(places.tolist(), tries.tolist(), strict=True):
+            task = next((each for each in candidates if each not in self._place), candidates[-1])
+            while task in self._place:
+                task = (task + 1) % self.tasks.size
+            self._place[task] = place
+            self._ids[place] = task
+            self._serials[place] = self.created
+            self.created += 1
+        self._filled = len(self._place)
+
+    # ---- telling
+
+    def explain(self, task: int | None = None) -> str:
+        """How full the pool is and what is practised most; or what is known of one task."""
+        if task is not None:
+            if task not in self.tasks:
+                raise TaskError(f"task {task!r} is not in {self.tasks!r}. Ids run from 0 to {self.tasks.size - 1}.")
+            if task not in self._place:
+                return f"{self.tasks.label(task)} (task {task}): not in the pool"
+            return self._inner.explain(self._place[task])
+        return (
+            f"Pool: {self._filled:,} of {self.tasks.size:,} tasks, {self.created:,} created and {self.evicted:,} evicted so "
+            f"far; {self._round - self._results % self._round:,} results until the next look at the worst.\n"
+            f"{self._inner.explain()}"
+        )
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """The pool, and its leading tasks."""
+        rows = self._inner.status()["tasks"]
+        for row in rows:
+            row["task"] = int(self._ids[row["task"]])
+        pool = {"tasks": self._filled, "created": self.created, "evicted": self.evicted, "results": self._results}
+        return {"pool": [pool], "tasks": rows}
+
+    # ---- saving
+
+    def state(self) -> Tree:
+        """Who holds which place, and what is known of each."""
+        return {
+            "ids": self._ids.copy(),
+            "serials": self._serials.copy(),
+            "created": self.created,
+            "evicted": self.evicted,
+            "results": self._results,
+            "inner": self._inner.state(),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue with the same pool."""
+        ids, serials, created, evicted, results, inner = take(state, "ids", "serials", "created", "evicted", "results", "inner")
+        if np.shape(ids) != self._ids.shape or np.shape(serials) != self._ids.shape:
+            raise StateError(f"this state is of a pool of {len(ids):,} tasks, expected {len(self._ids):,}.")
+        filled = int(np.count_nonzero(np.asarray(ids) >= 0))
+        self.tasks.check(np.asarray(ids)[:filled])
+        self._inner.load(inner)
+        self._ids[:], self._serials[:] = ids, serials
+        self._place = {task: place for place, task in enumerate(self._ids[:filled].tolist())}
+        self._filled = filled
+        self.created, self.evicted, self._results = int(created), int(evicted), int(results)
+
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments."""
+        inner = self._inner.settings()
+        return {
+            "tasks": self.tasks,
+            "size": len(self._ids),
+            "initial": self._initial,
+            "min_presentations": self._least,
+            "worst_share": self._worst,
+            **{name: inner[name] for name in ("progress", "focus", "floor", "signal")},
+            "seed": self._seed,
+        }

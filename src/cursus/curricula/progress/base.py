@@ -1,0 +1,66 @@
+"""The contract of a measure of learning progress."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cursus.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Climate:
+    """What all tasks have in common: the scale of their results, and how much results scatter around a task's trend."""
+
+    scale: float = 1.0
+    noise: float = 0.25
+    bounded: bool = True
+    """Results lie between 0 and 1, so that there is a ceiling."""
+
+
+class Progress(ABC):
+    """Arithmetic from results to one score per task: how much there seems to be to gain by practising it.
+
+    Everything that is known of a task are its *notes*, `columns` numbers, and the count of its results. Notes come as
+    arrays of shape `(columns, tasks)`, and everything is done for many tasks at once. A score depends on the notes on its
+    own task and on the climate alone.
+    """
+
+    columns: int
+    """How many numbers are kept for a task."""
+    bounded_only: bool = False
+    """Whether results must lie between 0 and 1."""
+
+    @abstractmethod
+    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+        """Enter one result for each task, in place; `counts` include it."""
+
+    @abstractmethod
+    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+        """What each task seems to be worth practising; never negative. Tasks without results are asked for too."""
+
+    def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray | None:
+        """Weights of all tasks together, where a normalisation over all of them asks for it; else None."""
+        return None
+
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+        """By what a pool decides which tasks go; the score, unless a measure has something better."""
+        return self.scores(notes, counts, climate)
+
+    def noise(self, notes: FloatArray, counts: IntArray) -> FloatArray | None:
+        """The scatter of results around each task's trend (a variance, NaN where it is not known yet), if it is used."""
+        return None
+
+    @abstractmethod
+    def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """Where each task stands now, on the scale of its results."""
+
+    @abstractmethod
+    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+        """What is known of one task, in words."""
+
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The keyword arguments that make this measure again."""

@@ -1,0 +1,145 @@
+"""Bidirectional learning progress as published, and the plain scatter of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.progress.base import Climate, Progress
+from cursus.settings import check_positive, check_share
+from cursus.types import FloatArray, IntArray
+
+
+class Bidirectional(Progress):
+    """The distance between a fast and a slow average of successes (Kanitscheider et al. 2021, as OMNI computes it).
+
+    Successes are measured from `baseline` (what a random policy reaches) to 1; the slow average is one of the fast
+    average; both are bias-corrected by their counts, so that the first results do not look like progress. `reweighting`
+    magnifies progress on hard tasks. Scores become weights by z-score and sigmoid over all tasks that were tried; those
+    that were not weigh as much as the average of the others.
+
+    >>> from cursus import LearningProgress
+    >>> course = LearningProgress(8, progress=Bidirectional())
+    """
+
+    columns = 2
+    bounded_only = True
+
+    def __init__(self, *, timescale: float = 0.1, baseline: float = 0.0, reweighting: float = 0.1) -> None:
+        check_positive("timescale", timescale)
+        check_share("timescale", timescale)
+        check_share("baseline", baseline, high=0.75)
+        check_share("reweighting", reweighting, high=0.5)
+        self._timescale, self._baseline, self._reweighting = float(timescale), float(baseline), float(reweighting)
+
+    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+        """Move the fast average towards the result, the slow one towards the fast one."""
+        fast, slow = notes
+        mastered = np.maximum(values - self._baseline, 0.0) / (1.0 - self._baseline)
+        fast += self._timescale * (mastered - fast)
+        slow += self._timescale * (self._fast(fast, counts) - slow)
+
+    def _fast(self, fast: FloatArray, counts: IntArray) -> FloatArray:
+        corrected: FloatArray = fast / (1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1))
+        return corrected
+
+    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+        """|f(fast) − f(slow)|."""
+        fast, slow = (reweighted(self._fast(each, counts), self._reweighting) for each in notes)
+        return np.abs(fast - slow)
+
+    def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray:
+        """Sigmoid of the z-score; the average weight for what was never tried."""
+        tried = counts > 0
+        weights = np.ones(len(scores))
+        if tried.any():
+            weights[tried] = sigmoid(standardised(scores[tried]))
+            weights[~tried] = weights[tried].mean()
+        shares: FloatArray = weights / weights.sum()
+        return shares
+
+    def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """The fast average, on the scale of successes."""
+        return self._baseline + (1.0 - self._baseline) * self._fast(notes[0], counts) * (counts > 0)
+
+    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+        """Both averages."""
+        if count == 0:
+            return "never finished"
+        fast, slow = self._fast(note, np.array([count]))
+        return f"success {fast:.2f} lately, {slow:.2f} before"
+
+    def settings(self) -> Mapping[str, Any]:
+        """`timescale`, `baseline`, `reweighting`."""
+        return {"timescale": self._timescale, "baseline": self._baseline, "reweighting": self._reweighting}
+
+
+class Scatter(Progress):
+    """The standard deviation of a task's results: large where a task is sometimes solved, or noisy.
+
+    It cannot tell a coin flip from learning; it is here because it is simple, quick, and often used. The averages are
+    bias-corrected by their counts, with the same `timescale` for ever.
+    """
+
+    columns = 3
+
+    def __init__(self, *, timescale: float = 0.02) -> None:
+        check_positive("timescale", timescale)
+        check_share("timescale", timescale)
+        self._timescale = float(timescale)
+
+    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+        """Average the results, and their squares, as distances from the first one."""
+        origin, mean, square = notes
+        np.copyto(origin, values, where=counts == 1)
+        value = values - origin
+        mean += self._timescale * (value - mean)
+        square += self._timescale * (value * value - square)
+
+    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+        """The standard deviation; half the scale while there are fewer than two results."""
+        share = 1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1)
+        mean, square = notes[1] / share, notes[2] / share
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / climate.scale
+        return np.where(counts < 2, 0.5, deviation)
+
+    def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """The average result."""
+        share = 1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1)
+        return np.where(counts > 0, notes[0] + notes[1] / share, 0.0)
+
+    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+        """Mean and standard deviation."""
+        if count == 0:
+            return "never finished"
+        counts, notes = np.array([count]), note[:, None]
+        deviation = self.scores(notes, counts, climate)[0] * climate.scale
+        return f"mean {self.levels(notes, counts)[0]:.2f}, standard deviation {deviation:.2f}"
+
+    def settings(self) -> Mapping[str, Any]:
+        """`timescale`."""
+        return {"timescale": self._timescale}
+
+
+def reweighted(share: FloatArray, strength: float) -> FloatArray:
+    """f(p) = p(1−θ) / (p + θ(1−2p)): magnifies small p. A denominator that is not positive counts as 1."""
+    below = share + strength * (1.0 - 2.0 * share)
+    result: FloatArray = share * (1.0 - strength) / np.where(below > 0, below, 1.0)
+    return result
+
+
+def standardised(values: FloatArray) -> FloatArray:
+    """Distances from the mean in standard deviations; plain distances where all are equal."""
+    deviation = values.std()
+    centred: FloatArray = values - values.mean()
+    if deviation > 0:
+        centred /= deviation
+    return centred
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """1 / (1 + e^−x), without overflow."""
+    result: FloatArray = 1.0 / (1.0 + np.exp(-np.clip(values, -500.0, 500.0)))
+    return result

@@ -1,0 +1,185 @@
+"""Our own measure: the trend of a task's results, as far as it stands out from their noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.progress.base import Climate, Progress
+from cursus.settings import check_count, check_positive
+from cursus.types import FloatArray, IntArray
+
+_FEWEST = 3  # results that a line needs before its scatter says anything
+_ORIGIN, _SUM, _AGED, _SQUARES = range(4)
+_TABLE_WINDOWS = 12  # after so many windows the oldest result weighs less than 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The line through each task's results."""
+
+    mean: FloatArray
+    slope: FloatArray
+    level: FloatArray
+    variance: FloatArray
+    """Scatter around the line, weighed with what is usual."""
+    error: FloatArray
+    """The standard error of the slope."""
+
+
+class Trend(Progress):
+    """The slope of a line through a task's results, the older ones discounted, with its standard error.
+
+    The slope is shrunk towards zero by as much as it may be luck, given that learning a task takes about `horizon`
+    episodes (a normal prior on slopes). What remains counts in both directions: a skill that is being lost is practised
+    again. To it the uncertainty is added (times `optimism`): a task that was seldom tried might be about to move, one
+    that has shown the same for long will not. Where results are bounded, no more can be gained than is left to the
+    ceiling, spread over `lookahead` episodes: what is mastered is left alone.
+
+    The notes on a task are its first result, and discounted sums of the results (from there), of their ages times results,
+    and of their squares. How much weight there is at which age depends on the count alone, and comes from a table.
+
+    - `window`: results older than about this many episodes of the same task are forgotten.
+    - `prior`: how many results' worth the usual scatter counts where a task's own is not known yet.
+    """
+
+    columns = 4
+
+    def __init__(
+        self,
+        *,
+        window: int = 150,
+        horizon: float = 200.0,
+        lookahead: float = 50.0,
+        optimism: float = 0.5,
+        prior: float = 2.0,
+    ) -> None:
+        check_count("window", window, low=2)
+        for name, value in (("horizon", horizon), ("lookahead", lookahead), ("prior", prior)):
+            check_positive(name, value)
+        check_positive("optimism", optimism, zero=True)
+        self._window, self._horizon, self._lookahead = int(window), float(horizon), float(lookahead)
+        self._optimism, self._prior = float(optimism), float(prior)
+        self._discount = 1.0 - 1.0 / window
+        self._table = _table(self._discount, _TABLE_WINDOWS * window)
+
+    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+        """All results get one episode older; the new one has the age 0."""
+        first = counts == 1
+        if first.any():
+            notes[_ORIGIN, first] = values[first]
+        value = values - notes[_ORIGIN]
+        notes[_AGED] = self._discount * (notes[_AGED] + notes[_SUM])
+        notes[_SUM] = self._discount * notes[_SUM] + value
+        notes[_SQUARES] = self._discount * notes[_SQUARES] + value * value
+
+    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+        """The gain per episode that can be expected, in units of the scale."""
+        line = self._line(notes, counts, climate)
+        gain, doubt = self._posterior(line, climate)
+        if climate.bounded:
+            information = self._row_of_table(counts)[4]
+            left = 1.0 - np.clip(line.level, 0.0, 1.0)
+            gain = np.minimum(gain, left / self._lookahead)
+            doubt = np.minimum(doubt, np.maximum(left, 1.0 / (information + 2.0)) / self._lookahead)
+        score: FloatArray = np.sqrt(gain * gain + self._optimism * doubt * doubt) / climate.scale
+        return score
+
+    def _posterior(self, line: _Line, climate: Climate) -> tuple[FloatArray, FloatArray]:
+        """The slope that is to be believed, and its standard deviation."""
+        usual = climate.scale / self._horizon
+        belief = usual * usual / (usual * usual + line.error * line.error)
+        return line.slope * belief, usual * np.sqrt(1.0 - belief)
+
+    def _line(self, notes: FloatArray, counts: IntArray, climate: Climate) -> _Line:
+        weight, age, spread, leverage, information = self._row_of_table(counts)
+        mean = notes[_SUM] / weight
+        slope = (age * notes[_SUM] - notes[_AGED]) / spread
+        scatter = self._scatter(notes, mean, slope, weight, spread, information)
+        variance = (scatter + self._prior * climate.noise) / (np.maximum(information - 2.0, 0.0) + self._prior)
+        error = np.where(counts < _FEWEST, np.inf, np.sqrt(variance) * leverage)
+        level = notes[_ORIGIN] + mean + slope * age
+        return _Line(notes[_ORIGIN] + mean, slope, level, variance, error)
+
+    @staticmethod
+    def _scatter(
+        notes: FloatArray, mean: FloatArray, slope: FloatArray, weight: FloatArray, spread: FloatArray, information: FloatArray
+    ) -> FloatArray:
+        """Squared distances from the line, as if every result had the weight 1."""
+        left = notes[_SQUARES] - mean * notes[_SUM] - slope * slope * spread
+        scatter: FloatArray = np.maximum(left, 0.0) * information / weight
+        return scatter
+
+    def noise(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """The variance around the line."""
+        weight, age, spread, _, information = self._row_of_table(counts)
+        mean = notes[_SUM] / weight
+        slope = (age * notes[_SUM] - notes[_AGED]) / spread
+        scatter = self._scatter(notes, mean, slope, weight, spread, information)
+        return np.where(counts < _FEWEST, np.nan, scatter / np.maximum(information - 2.0, 1.0))
+
+    def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """The mean of the results that are remembered; 0 where there are none."""
+        weight = self._row_of_table(counts)[0]
+        mean: FloatArray = np.where(counts > 0, notes[_ORIGIN] + notes[_SUM] / weight, 0.0)
+        return mean
+
+    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+        """Mean, trend, and how sure both are."""
+        if count == 0:
+            return "never finished"
+        counts, notes = np.array([count]), note[:, None]
+        line = self._line(notes, counts, climate)
+        information = float(self._row_of_table(counts)[4][0])
+        doubt = float(np.sqrt(line.variance[0] / information))
+        what = "success" if climate.bounded else "return"
+        text = f"{what} {line.mean[0]:.2f} ± {doubt:.2f}"
+        if count < _FEWEST:
+            return f"{text}, too few results for a trend"
+        slope, error = 100 * float(line.slope[0]), 100 * float(line.error[0])
+        if abs(slope) < 2 * error:
+            return f"{text}, no trend that stands out ({slope:+.3f} ± {error:.3f} per 100 episodes)"
+        return f"{text}, {'rising' if slope > 0 else 'falling'} {abs(slope):.3f} ± {error:.3f} per 100 episodes"
+
+    def settings(self) -> Mapping[str, Any]:
+        """`window`, `horizon`, `lookahead`, `optimism`, `prior`."""
+        return {
+            "window": self._window,
+            "horizon": self._horizon,
+            "lookahead": self._lookahead,
+            "optimism": self._optimism,
+            "prior": self._prior,
+        }
+
+    def _row_of_table(self, counts: IntArray) -> FloatArray:
+        columns: FloatArray = self._table[:, np.minimum(counts, self._table.shape[1] - 1)]
+        return columns
+
+
+def _table(discount: float, longest: int) -> FloatArray:
+    """For each count: total weight, mean age, spread of ages, leverage of noise on the slope, results' worth.
+
+    With weights w = discount^age, Σw, Σw·age and Σw·age² follow from those of one result fewer when all get one episode
+    older. The same with discount² gives the variance of sums of independent results: Var(slope) = σ²·leverage², and
+    (Σw)²/Σw² independent results say as much about the mean as all the discounted ones.
+    """
+    table = np.ones((5, longest + 1))
+    sums, squares = np.zeros(3), np.zeros(3)
+    for count in range(1, longest + 1):
+        sums, squares = _older(sums, discount), _older(squares, discount * discount)
+        weight, aged, aged_twice = sums
+        age = aged / weight
+        spread = aged_twice - aged * age
+        deviations = squares[2] - 2 * age * squares[1] + age * age * squares[0]
+        table[:, count] = weight, age, spread, np.sqrt(max(deviations, 0.0)), weight * weight / squares[0]
+    table[2, :2] = 1.0  # no line through fewer than two results: any spread will do, the error is infinite
+    table[3] /= table[2]
+    return table
+
+
+def _older(sums: FloatArray, discount: float) -> FloatArray:
+    weight, aged, aged_twice = sums
+    return np.array([discount * weight + 1, discount * (aged + weight), discount * (aged_twice + 2 * aged + weight)])

@@ -1,0 +1,192 @@
+"""What learning progress practises, and what it leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cursus
+from cursus.errors import ResultError, SettingsError, StateError, TaskError
+
+
+def shown(course: cursus.Curriculum, results: dict[int, list[float]], first: int = 0) -> int:
+    """Show results of several tasks, one of each in turn; the next free ticket."""
+    longest = max(len(each) for each in results.values())
+    for turn in range(longest):
+        now = {task: each[turn] for task, each in results.items() if turn < len(each)}
+        episodes = cursus.Episodes.of([False] * len(now), task=list(now), first_ticket=first)
+        episodes.score[:] = list(now.values())
+        episodes.returns[:] = list(now.values())
+        course.update(episodes)
+        first += len(now)
+    return first
+
+
+def flips(chance: float, count: int, seed: int = 0) -> list[float]:
+    return (np.random.default_rng(seed).random(count) < chance).astype(float).tolist()
+
+
+def rising(count: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> list[float]:
+    return (np.random.default_rng(seed).random(count) < np.linspace(low, high, count)).astype(float).tolist()
+
+
+def test_what_does_not_change_does_not_look_like_progress() -> None:
+    course = cursus.LearningProgress(4)
+    shown(course, {0: flips(0.5, 150), 1: [0.0] * 150, 2: [1.0] * 150, 3: rising(150, high=0.6)})
+    coin, impossible, mastered, learning = course.weights()
+    assert learning > 5 * coin
+    assert learning > 20 * impossible
+    assert learning > 20 * mastered
+
+
+def test_a_task_that_moves_after_fifty_failures_is_noticed() -> None:
+    course = cursus.LearningProgress(3)
+    ticket = shown(course, {0: [0.0] * 50, 1: [0.0] * 50, 2: [1.0] * 50})
+    before = course.weights()[0]
+    shown(course, {0: [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0]}, ticket)
+    assert course.weights()[0] > 0.9
+    assert before < 0.5
+
+
+def test_a_skill_that_is_lost_is_practised_again() -> None:
+    course = cursus.LearningProgress(3)
+    ticket = shown(course, {task: [1.0] * 100 for task in range(3)})
+    assert course.weights()[1] < 0.5
+    shown(course, {1: [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]}, ticket)
+    assert course.weights()[1] > 0.8
+
+
+def test_a_task_that_nobody_tried_lately_does_not_gain_weight() -> None:
+    course = cursus.LearningProgress(3)
+    ticket = shown(course, {0: [0.0] * 100, 1: flips(0.5, 100), 2: flips(0.5, 100, seed=1)})
+    score = course.scores()[0]
+    shown(course, {1: rising(300), 2: flips(0.5, 300, seed=2)}, ticket)
+    assert course.scores()[0] <= 2 * score
+    assert course.weights()[0] < 0.2
+
+
+def test_nothing_ever_has_no_chance() -> None:
+    course = cursus.LearningProgress(50)
+    shown(course, {task: [0.0] * 200 if task else rising(200) for task in range(50)})
+    assert course.weights().min() >= 0.1 / 50
+
+
+def test_untried_tasks_are_on_the_same_scale_as_tried_ones() -> None:
+    course = cursus.LearningProgress(64)
+    shown(course, {task: rising(60, high=0.4, seed=task) for task in range(40)})
+    untried = course.weights()[40:].sum()
+    assert 0.1 < untried < 0.6
+
+
+def test_focus_really_focuses() -> None:
+    results = {0: rising(120, high=0.5), 1: rising(120, high=0.25, seed=1), 2: flips(0.5, 120)}
+    shares = []
+    for focus in (1.0, 3.0, 8.0):
+        course = cursus.LearningProgress(3, focus=focus, floor=0.0)
+        shown(course, results)
+        shares.append(course.weights().max())
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[2] > 0.9
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-4, 0.0), (1.0, -500.0), (1e6, 1e6)])
+def test_returns_of_any_scale_give_the_same_course(scale: float, offset: float) -> None:
+    dice = np.random.default_rng(0)
+    noise = dice.normal(0, 0.2, (3, 200))
+    trend = np.linspace(0, 1, 200)
+    plain = {0: noise[0], 1: noise[1] + trend, 2: noise[2] - 3}
+    course = cursus.LearningProgress(3, signal="return")
+    shown(course, {task: (offset + scale * each).tolist() for task, each in plain.items()})
+    assert course.weights()[1] > 0.8
+
+
+def test_falling_returns_count_as_well() -> None:
+    dice = np.random.default_rng(0)
+    course = cursus.LearningProgress(2, signal="return")
+    shown(course, {0: dice.normal(0, 5, 200).tolist(), 1: (dice.normal(0, 5, 200) - np.linspace(0, 40, 200)).tolist()})
+    assert course.weights()[1] > 0.8
+
+
+def test_an_episode_that_never_ended_says_nothing_about_returns() -> None:
+    course = cursus.LearningProgress(2, signal="return")
+    episodes = cursus.Episodes.of([False, False], task=[0, 1])
+    episodes.outcome[:] = [cursus.Outcome.CENSORED, cursus.Outcome.FINISHED]
+    course.update(episodes)
+    assert course.counts.tolist() == [0, 1]
+
+
+def test_a_score_outside_its_bounds_is_refused_and_says_what_to_do() -> None:
+    episodes = cursus.Episodes.of([True])
+    episodes.score[:] = 3.5
+    with pytest.raises(ResultError, match=r'ticket 0 brought the score 3.5.*signal="return"'):
+        cursus.LearningProgress(2).update(episodes)
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    for wrong in (
+        {"focus": 0},
+        {"focus": float("nan")},
+        {"floor": 1.5},
+        {"signal": "reward"},
+        {"progress": "trend"},
+        {"signal": "return", "progress": cursus.Bidirectional()},
+    ):
+        with pytest.raises(SettingsError):
+            cursus.LearningProgress(3, **wrong)  # type: ignore[arg-type]
+    for wrong in ({"window": 1}, {"horizon": 0}, {"lookahead": -1}, {"optimism": -0.1}, {"prior": float("inf")}):
+        with pytest.raises(SettingsError):
+            cursus.Trend(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Pool"):
+        cursus.LearningProgress(2**40)
+
+
+def test_it_says_what_it_knows_of_a_task() -> None:
+    course = cursus.LearningProgress(cursus.Named(["walk", "run"]))
+    shown(course, {0: rising(300, high=0.9)})
+    text = course.explain(0)
+    assert text.startswith("walk: sampled 300 times, success 0.")
+    assert "rising" in text
+    assert "× uniform" in text
+    assert "never finished" in course.explain(1)
+    with pytest.raises(TaskError, match="Ids run from 0 to 1"):
+        course.explain(2)
+
+
+def test_a_change_of_focus_is_a_decision_with_its_evidence() -> None:
+    course = cursus.LearningProgress(cursus.Named(["still", "moving", "other"]))
+    decisions = []
+    results = np.column_stack([np.zeros(400), rising(400, high=0.7), np.zeros(400)]).astype(bool)
+    for turn, row in enumerate(results):
+        decisions += course.update(cursus.Episodes.of(row, task=[0, 1, 2], first_ticket=3 * turn))
+    assert [each.kind for each in decisions] == ["focus"]
+    assert decisions[0].evidence["tasks"] == [1]
+    assert "moving" in decisions[0].text
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    with pytest.raises(StateError, match="shapes"):
+        cursus.LearningProgress(4).load(cursus.LearningProgress(3).state())
+    with pytest.raises(StateError, match="shapes"):
+        cursus.LearningProgress(3).load(cursus.LearningProgress(3, progress=cursus.Scatter()).state())
+
+
+def test_a_million_tasks_work() -> None:
+    course = cursus.LearningProgress(1_000_000)
+    for first in range(0, 256 * 40, 256):
+        tasks = course.sample(cursus.TicketStream(0, first, 256)).tasks
+        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=first))
+    assert course.counts.sum() == 256 * 40
+    assert course.weights().sum() == pytest.approx(1.0)
+
+
+def test_the_default_finds_the_learnable_among_the_noise() -> None:
+    """A short form of the benchmark: uniform practice would reach 0.2."""
+    course, practised = cursus.LearningProgress(32), np.zeros(32)
+    for first in range(0, 4000, 8):
+        tasks = course.sample(cursus.TicketStream(3, first, 8)).tasks
+        luck = cursus.TicketStream(3, first, 8, purpose=1).uniform()
+        chances = np.array([(min(practised[t] / 300, 1.0), 0.5, 0.0, 1.0)[t // 8] for t in tasks])
+        np.add.at(practised, tasks, 1)
+        course.update(cursus.Episodes.of(luck < chances, task=tasks, first_ticket=first))
+    assert np.minimum(practised[:8] / 300, 1).mean() > 0.75
+    assert practised[16:].sum() < 0.25 * 4000

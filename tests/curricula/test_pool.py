@@ -1,0 +1,137 @@
+"""A pool of some tasks out of many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cursus
+from cursus.errors import SettingsError, StateError
+
+
+def played(course: cursus.Pool, episodes: int, chance: float = 0.0, first: int = 0, seed: int = 0) -> list[cursus.Decision]:
+    decisions = []
+    for ticket in range(first, first + episodes, 10):
+        draw = course.sample(cursus.TicketStream(seed, ticket, 10))
+        luck = cursus.TicketStream(seed, ticket, 10, purpose=1).uniform()
+        decisions += course.update(cursus.Episodes.of(luck < chance, task=draw.tasks, tag=draw.tags, first_ticket=ticket))
+    return decisions
+
+
+def test_the_pool_stays_full_and_its_counts_never_go_backwards() -> None:
+    course = cursus.Pool(10_000, size=40, min_presentations=3, worst_share=0.5)
+    created, evicted = course.created, course.evicted
+    for round_ in range(60):
+        played(course, 100, first=100 * round_)
+        members = course.members()
+        assert len(members) == len(set(members.tolist())) == 40
+        assert course.created >= created
+        assert course.evicted >= evicted
+        assert course.created == 40 + course.evicted
+        created, evicted = course.created, course.evicted
+    assert evicted > 20
+
+
+def test_no_task_leaves_before_its_presentations() -> None:
+    course = cursus.Pool(10_000, size=40, min_presentations=15, worst_share=0.9)
+    for decision in played(course, 6000):
+        if decision.kind == "eviction":
+            assert min(decision.evidence["results"]) >= 15
+            assert max(decision.evidence["worth"]) <= decision.evidence["limit"]
+    assert course.evicted > 0
+
+
+def test_what_is_being_learned_stays_and_what_is_not_goes() -> None:
+    course, practised = cursus.Pool(2**40, size=32), {}
+    for first in range(0, 8000, 8):
+        draw = course.sample(cursus.TicketStream(0, first, 8))
+        luck = cursus.TicketStream(0, first, 8, purpose=1).uniform()
+        chances = []
+        for task in draw.tasks.tolist():
+            done = practised[task] = practised.get(task, 0) + 1
+            chances.append(min(done / 300, 1.0) if task % 2 else 0.0)
+        course.update(cursus.Episodes.of(luck < chances, task=draw.tasks, tag=draw.tags, first_ticket=first))
+    mastered = [task for task, done in practised.items() if task % 2 and done >= 270]
+    wasted = sum(done for task, done in practised.items() if task % 2 == 0)
+    assert len(mastered) >= 6
+    assert wasted < 0.35 * 8000
+    assert np.mean(course.members() % 2) > 0.5
+
+
+def test_a_late_result_is_not_credited_to_the_task_that_took_the_place() -> None:
+    course = cursus.Pool(10_000, size=10, min_presentations=1, worst_share=1.0)
+    late = course.sample(cursus.TicketStream(0, 0, 10))
+    played(course, 2000, first=10)
+    gone = ~np.isin(late.tasks, course.members())
+    assert gone.any()
+    before = course._inner.counts.copy()
+    course.update(cursus.Episodes.of([True] * int(gone.sum()), task=late.tasks[gone], tag=late.tags[gone], first_ticket=2010))
+    assert (course._inner.counts <= before).all()
+
+
+def test_a_task_that_returns_begins_anew() -> None:
+    course = cursus.Pool(11, size=10, min_presentations=1, worst_share=1.0)
+    old = course.sample(cursus.TicketStream(0, 0, 1))
+    played(course, 3000, first=10)
+    assert course.evicted > 20
+    task = int(old.tasks[0])
+    if task in course.members():
+        place = course._place[task]
+        before = course._inner.counts[place]
+        course.update(cursus.Episodes.of([True], task=old.tasks, tag=old.tags, first_ticket=4000))
+        assert course._inner.counts[place] <= before
+
+
+def test_a_result_of_another_curriculum_counts_for_a_member() -> None:
+    course = cursus.Pool(100, size=10)
+    member = int(course.members()[3])
+    stranger = next(task for task in range(100) if task not in course.members())
+    course.update(cursus.Episodes.of([True, True], task=[member, stranger], tag=cursus.FOREIGN_TAG))
+    assert "sampled 1 times" in course.explain(member)
+    assert course.explain(stranger).endswith("not in the pool")
+
+
+def test_a_growing_pool_begins_small_and_fills_up() -> None:
+    course = cursus.Pool(1000, size=30, initial=4)
+    assert len(course.members()) == 4
+    assert set(course.sample(cursus.TicketStream(0, 0, 200)).tasks.tolist()) == set(course.members().tolist())
+    played(course, 10)
+    assert len(course.members()) == 14
+    played(course, 100, first=10)
+    assert len(course.members()) == 30
+
+
+def test_equal_tasks_leave_in_a_seeded_order() -> None:
+    def evicted(seed: int) -> list[int]:
+        course = cursus.Pool(10_000, size=20, min_presentations=1, worst_share=0.5, seed=seed, floor=1.0)
+        tasks = course.members()
+        gone: list[int] = []
+        for turn in range(60):
+            episodes = cursus.Episodes.of([False] * 20, task=tasks, tag=np.arange(20), first_ticket=20 * turn)
+            gone += [task for each in course.update(episodes) if each.kind == "eviction" for task in each.evidence["tasks"]]
+        return [int(np.flatnonzero(tasks == task)[0]) for task in gone]
+
+    assert evicted(1) == evicted(1)
+    assert len(evicted(1)) > 5
+    assert len({tuple(evicted(seed)) for seed in range(4)}) == 4
+
+
+def test_evictions_say_who_and_why() -> None:
+    course = cursus.Pool(10_000, size=20, min_presentations=5, worst_share=0.5)
+    found = [each for each in played(course, 3000) if each.kind == "eviction"]
+    assert found
+    assert "leave the pool" in found[0].text
+    assert len(found[0].evidence["tasks"]) == len(found[0].evidence["levels"]) > 0
+    assert course.evicted == found[-1].evidence["evicted"]
+    assert "evicted so far" in course.explain()
+    assert course.status()["pool"][0]["evicted"] == course.evicted
+
+
+def test_what_cannot_work_is_refused() -> None:
+    for wrong in ({"size": 0}, {"size": 101}, {"initial": 0}, {"size": 5, "initial": 6}, {"min_presentations": 0}):
+        with pytest.raises(SettingsError):
+            cursus.Pool(100, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="Use LearningProgress"):
+        cursus.Pool(100, size=200)
+    with pytest.raises(StateError, match="pool of 10"):
+        cursus.Pool(100, size=20).load(cursus.Pool(100, size=10).state())
