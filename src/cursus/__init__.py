@@ -32,7 +32,7 @@ from cursus.curricula import (
 )
 from cursus.ledger import read_events
 from cursus.randomness import TicketStream
-from cursus.tasks import Box, Discrete, Generated, Levels, Named, Product, Task, TaskSpace
+from cursus.tasks import Box, Buckets, Choice, Discrete, Generated, Levels, Named, Product, Single, Span, Task, TaskSpace
 from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
 from cursus.vector import make_vec
@@ -45,6 +45,8 @@ __all__ = [
     "Assignment",
     "Bidirectional",
     "Box",
+    "Buckets",
+    "Choice",
     "Curriculum",
     "Decision",
     "Discrete",
@@ -70,6 +72,8 @@ __all__ = [
     "Progress",
     "Scatter",
     "Sequence",
+    "Single",
+    "Span",
     "Stage",
     "Staged",
     "Task",

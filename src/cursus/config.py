@@ -29,9 +29,11 @@ from cursus.errors import ConfigError, CursusError
 
 Types: TypeAlias = Mapping[str, Any]
 
+_SPACES = ("Box", "Buckets", "Choice", "Discrete", "Generated", "Levels", "Named", "Product", "Single", "Span")
+
 TYPES: Types = {
     "range": range,
-    **{name: getattr(tasks, name) for name in ("Box", "Discrete", "Generated", "Levels", "Named", "Product")},
+    **{name: getattr(tasks, name) for name in _SPACES},
     **{
         name: getattr(curricula, name)
         for name in (

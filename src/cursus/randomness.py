@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from copy import copy
+from hashlib import blake2b
 
 import numpy as np
 from numpy.random import Generator, Philox
@@ -100,3 +102,9 @@ def generator(seed: int, *keys: int) -> Generator:
     counter = np.zeros(4, dtype=np.uint64)
     counter[1 : 1 + len(keys)] = keys
     return Generator(Philox(key=np.array([seed, 2**64 - 1], dtype=np.uint64), counter=counter))
+
+
+def branch(seed: int, task: int, path: tuple[str, ...]) -> Generator:
+    """A generator of its own for a task at a place in a tree, which is the names on the way there."""
+    digest = blake2b(json.dumps(path).encode(), digest_size=16).digest()
+    return generator(seed, task, *np.frombuffer(digest, dtype="<u8").tolist())

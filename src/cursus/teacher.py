@@ -7,10 +7,11 @@ import logging
 import secrets
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from cursus.results import finite, truth, whole
 from cursus.resuming import compare_settings, newest_checkpoint
 from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
-from cursus.types import Decision, IntArray, Tree
+from cursus.types import Decision, Episodes, IntArray, Tree
 
 _log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
@@ -41,6 +42,27 @@ class Assignment:
 
     def __len__(self) -> int:
         return len(self.tickets)
+
+
+class Watcher(Protocol):
+    """Something that is told everything that is drawn and every result, such as statistics. Its state is saved."""
+
+    name: str
+
+    def assigned(self, tasks: IntArray) -> None:
+        """Tasks were drawn."""
+
+    def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
+        """Results were shown to the curriculum, which decided this."""
+
+    def state(self) -> Tree:
+        """Everything that `load` needs."""
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+
+
+WatcherT = TypeVar("WatcherT", bound=Watcher)
 
 
 class _OneAct:
@@ -119,6 +141,8 @@ class Teacher:
         self._status_at = 0.0
         self._refusal: str | None = None
         self._one_act = _OneAct(self)
+        self._watchers: dict[str, Watcher] = {}
+        self._watcher_states: dict[str, Tree] = {}
         self.caller_state: Tree = None
         """What the caller handed to the checkpoint that this teacher was resumed from."""
         curriculum.claim(self)
@@ -194,6 +218,8 @@ class Teacher:
         tickets = self._book.open(envs, tasks, draw.tags)
         if self._ledger is not None:
             self._ledger.write("assign", first=int(tickets[0]), env=envs.tolist(), task=tasks.tolist(), tag=draw.tags.tolist())
+        for watcher in self._watchers.values():
+            watcher.assigned(tasks)
         return tickets, tasks
 
     def report(self, tickets: Any, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> list[Decision]:
@@ -240,7 +266,10 @@ class Teacher:
             return self._decide()
 
     def _decide(self) -> list[Decision]:
-        decisions = self._curriculum.update(self._book.release())
+        episodes = self._book.release()
+        decisions = self._curriculum.update(episodes)
+        for watcher in self._watchers.values():
+            watcher.released(episodes, decisions)
         self._decisions.extend(decisions)
         for decision in decisions:
             where = f"ticket {decision.ticket:,}, {self._book.num_envs} environments"
@@ -267,6 +296,15 @@ class Teacher:
         if self._refusal is not None:
             raise TeacherError(self._refusal)
 
+    def watch(self, watcher: WatcherT) -> WatcherT:
+        """Tell `watcher` everything from here on; in a resumed run it first continues from where it was."""
+        if watcher.name in self._watchers:
+            raise SettingsError(f"a watcher called {watcher.name!r} is here already. Give the other one another name.")
+        if watcher.name in self._watcher_states:
+            watcher.load(self._watcher_states.pop(watcher.name))
+        self._watchers[watcher.name] = watcher
+        return watcher
+
     # ---- saving
 
     def checkpoint(self, caller_state: Tree = None) -> Path:
@@ -282,6 +320,7 @@ class Teacher:
             "decisions": [asdict(decision) for decision in list(self._decisions)[-_SAVED_DECISIONS:]],
             "tickets": self._book.state(),
             "curriculum": self._curriculum.state(),
+            "watchers": {name: watcher.state() for name, watcher in self._watchers.items()},
             "caller": caller_state,
         }
         path = checkpoint.write(self._ledger.folder.checkpoints, position, state)
@@ -297,6 +336,7 @@ class Teacher:
             self._book.load(state["tickets"])
             self._curriculum.load(state["curriculum"])
             self._decisions.extend(Decision(**each) for each in state["decisions"])
+            self._watcher_states = dict(state["watchers"])
             self.caller_state = state["caller"]
         except Exception as error:  # whatever a state of another shape makes a curriculum raise
             raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error

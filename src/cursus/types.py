@@ -93,6 +93,19 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True)
+class Glimpse:
+    """Some of the tasks that a curriculum keeps notes on, for statistics."""
+
+    tasks: IntArray
+    weights: FloatArray
+    """Their shares in what is drawn; of all tasks, so that those of some add up to less than 1."""
+    scores: FloatArray
+    """The progress that is made on each."""
+    counts: IntArray
+    """How many results each has brought."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A change of course, with the ticket of the episode that brought it about and its evidence.
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks import Generated
+from cursus.settings import describe
+from cursus.tasks import Buckets, Choice, Generated, Single
 
 
 def make_maze(rng):
@@ -114,3 +115,97 @@ def test_settings_and_pickle_make_the_space_again():
     for again in (Generated(**space.settings()), pickle.loads(pickle.dumps(space))):  # noqa: S301
         assert again.size == 100
         assert again[42] == space[42]
+
+
+# ---- what no task may change
+
+
+def shape(params):
+    return (params["agents"], np.zeros(params["size"]))
+
+
+def test_a_task_that_changes_what_is_invariant_is_refused_by_its_number():
+    rare = Choice([{"agents": 2, "size": 4}, {"agents": 3, "size": 4}], weights=[9999, 1])
+    space = Generated(rare, seed=1, invariant=["agents", "size"])
+    wrong = next(task for task in range(100_000) if Generated(rare, seed=1).params(task)["agents"] == 3)
+    assert space.params(0) == {"agents": 2, "size": 4}
+    for attempt in (space.params, space.__getitem__):
+        with pytest.raises(TaskError, match=f"task {wrong} has agents = 3, but task 0 has 2. It is invariant"):
+            attempt(wrong)
+
+
+def test_a_space_whose_tasks_differ_is_refused_when_it_is_made():
+    rooms = Buckets({"agents": 2, "size": 4}, {"size": [4, 8]})
+    with pytest.raises(TaskError, match=r"task \d+ has size = \d, but task 0 has \d"):
+        Generated(rooms, invariant=["size"])
+    with pytest.raises(TaskError, match=r"task \d+ has shape\(params\) = \(2, array"):
+        Generated(rooms, invariant=shape)
+    with pytest.raises(TaskError, match=r"task \d+ has size = "):
+        Generated(make_maze, invariant=["size"])
+    Generated(rooms, invariant=["agents"])
+    Generated(Buckets(rooms, {"agents": [2, 3]}, overrides={"agents": 2, "size": 8}), invariant=shape)
+
+
+def test_an_invariant_is_kept_by_values_of_any_kind():
+    config = {"a": {"b": [1, (2.0, None)]}, "array": np.arange(3), "nan": float("nan"), "seed": 0}
+    space = Generated(Buckets(config, {"seed": range(1000)}), invariant=["a", "array", "nan"])
+    assert space.params(77)["a"] == config["a"]
+
+
+def test_a_task_without_what_is_invariant_is_refused():
+    def make(rng):
+        return {"size": 4} if rng.random() < 0.5 else {}
+
+    seed = next(seed for seed in range(10) if Generated(make, seed=seed).params(0))
+    with pytest.raises(TaskError, match=r"task \d+ does not keep what is invariant: a config has no 'size'"):
+        Generated(make, seed=seed, invariant=["size"])
+
+
+@pytest.mark.parametrize("invariant", ["size", [], 3, {}])
+def test_an_invariant_is_a_list_of_paths_or_a_function(invariant):
+    with pytest.raises(SettingsError, match="invariant=.* must be a list of paths, or a function"):
+        Generated(make_maze, invariant=invariant)
+
+
+def test_an_unknown_invariant_is_answered_with_the_nearest():
+    with pytest.raises(SettingsError, match="invariant 'sise' is not in every config of Generated.* Did you mean 'size'?"):
+        Generated(make_maze, invariant=["sise"])
+
+
+def test_an_invariant_is_among_the_settings_if_there_is_one():
+    assert "invariant" not in Generated(make_maze).settings()
+    assert describe(Generated(Single({"size": 4}), invariant=("size",)))["invariant"] == ["size"]
+    assert describe(Generated(make_maze, invariant=len))["invariant"] == "builtins:len"
+
+
+# ---- task generators
+
+
+def test_a_label_function_goes_before_the_label_of_the_generator():
+    rooms = Buckets({"size": 4}, {"size": [4, 12]})
+    assert Generated(rooms, seed=1)[3].label == f"size:{Generated(rooms, seed=1)[3].params['size']}"
+    assert {Generated(rooms, seed=1, label=by_size)[task].label for task in range(20)} == {"small", "large"}
+
+
+def test_a_task_is_made_once_when_it_is_asked_for():
+    made = []
+
+    def make(rng):
+        made.append(rng)
+        return {"size": 4}
+
+    Generated(make, label=by_size, invariant=by_size, size=1)
+    before = len(made)
+    Generated(make, label=by_size)[5]
+    assert len(made) == before + 1
+
+
+def test_a_function_has_no_buckets():
+    assert Generated(make_maze).values(3) == {}
+
+
+def test_a_class_in_the_place_of_a_generator_is_refused():
+    with pytest.raises(SettingsError, match="make=Single is a class. Give one of its objects"):
+        Generated(Single)
+    with pytest.raises(SettingsError, match="make={} is not a function that takes a numpy Generator .* nor a task generator"):
+        Generated({})

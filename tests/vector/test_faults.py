@@ -126,6 +126,26 @@ def test_other_spaces_in_one_environment_are_refused() -> None:
             cursus.make_vec([Corridor, Corridor, Corridor, Odd], num_workers=workers, start_method="fork")
 
 
+class Shifting(Corridor):
+    """Has other actions once its second task begins."""
+
+    def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
+        observation = super().reset(**settings)
+        if self.task.id == 1:
+            self.action_space = __import__("gymnasium").spaces.Discrete(9)
+        return observation
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_task_that_changes_the_spaces_is_refused_at_its_beginning(workers: int) -> None:
+    envs = cursus.make_vec(Shifting, num_envs=2, num_workers=workers, curriculum=cursus.Uniform(2), start_method="fork")
+    with pytest.raises(EnvError, match=r"task 1 changes the action space from Discrete\(3\) to Discrete\(9\)"):
+        envs.reset()
+        for _ in range(200):
+            envs.step(np.zeros(2, dtype=int))
+    envs.close()
+
+
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_a_lost_worker_is_replaced_and_its_tickets_settled_as_lost(mode: Any) -> None:
     envs = cursus.make_vec(

@@ -12,7 +12,7 @@ from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
 from cursus.tasks import Discrete, TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
 
 _MOST_WEIGHTS = 1 << 24
 
@@ -111,6 +111,14 @@ class Curriculum(ABC):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """Tables for people and programs: name → rows, each a dict of plain JSON values."""
         return {}
+
+    def progress_of(self, tasks: IntArray) -> FloatArray | None:
+        """The progress that is made on each of these tasks, if this curriculum measures it; NaN where it keeps no notes."""
+        return None
+
+    def glimpse(self, most: int = 4096) -> Glimpse | None:
+        """What is known of up to `most` tasks, evenly chosen, if this curriculum keeps notes on tasks."""
+        return None
 
     def _blank_weights(self) -> FloatArray:
         if self.tasks.size > _MOST_WEIGHTS:

@@ -14,7 +14,7 @@ from cursus.errors import ResultError, SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_positive, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
 
 Signal = Literal["score", "return"]
 
@@ -104,6 +104,17 @@ class LearningProgress(Curriculum):
     def scores(self) -> FloatArray:
         """How much progress each task seems to be worth, before it is made a weight."""
         return self._progress.scores(self._notes, self._counts, self._climate)
+
+    def progress_of(self, tasks: IntArray) -> FloatArray:
+        """The scores of some tasks."""
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._climate)
+
+    def glimpse(self, most: int = 4096) -> Glimpse:
+        """Tasks at equal distances."""
+        tasks = np.arange(0, self.tasks.size, -(-self.tasks.size // most))
+        self._weigh_if_outdated()
+        weights = (1.0 - self._floor) * self._tree.weights[tasks] / self._tree.total + self._floor / self.tasks.size
+        return Glimpse(tasks, weights, self.progress_of(tasks), self._counts[tasks])
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""

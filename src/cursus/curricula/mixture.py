@@ -10,7 +10,7 @@ import numpy as np
 from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
 
 
 class Mixture(Curriculum):
@@ -61,6 +61,16 @@ class Mixture(Curriculum):
         """The weights of both, in their shares."""
         first, second = self._parts
         return self._share * first.weights() + (1 - self._share) * second.weights()
+
+    def progress_of(self, tasks: IntArray) -> FloatArray | None:
+        """As the first of both knows that measures it."""
+        found = (part.progress_of(tasks) for part in self._parts)
+        return next((progress for progress in found if progress is not None), None)
+
+    def glimpse(self, most: int = 4096) -> Glimpse | None:
+        """The notes of the first of both that keeps some."""
+        found = (part.glimpse(most) for part in self._parts)
+        return next((glimpse for glimpse in found if glimpse is not None), None)
 
     def state(self) -> Tree:
         """The states of both."""

@@ -15,7 +15,7 @@ from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream, check_seed
 from cursus.settings import check_count, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
 
 _NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
 _TRIES = 8
@@ -129,6 +129,21 @@ class Pool(Curriculum):
         np.add.at(weights, places, self._inner.weights())
         return weights
 
+    def progress_of(self, tasks: IntArray) -> FloatArray:
+        """The scores of those that are in the pool."""
+        places = self._places_of(tasks)
+        return np.where(places < 0, np.nan, self._inner.progress_of(places))
+
+    def glimpse(self, most: int = 4096) -> Glimpse:
+        """Members of the pool."""
+        places = np.arange(0, self._filled, -(-self._filled // most))
+        known = self._inner.glimpse(len(self._ids))
+        return Glimpse(self._ids[places], self.member_weights()[places], known.scores[places], known.counts[places])
+
+    def _places_of(self, tasks: IntArray) -> IntArray:
+        """The place of each task in the pool, or -1."""
+        return np.array([self._place.get(task, -1) for task in tasks.tolist()], dtype=np.int64)
+
     def weights(self) -> FloatArray:
         """The shares of the pool's tasks, and 0 for all others."""
         weights = self._blank_weights()
@@ -155,7 +170,7 @@ class Pool(Curriculum):
         return decisions
 
     def _learn(self, episodes: Episodes) -> list[Decision]:
-        places = np.array([self._place.get(task, -1) for task in episodes.task.tolist()], dtype=np.int64)
+        places = self._places_of(episodes.task)
         ours = (places >= 0) & ((episodes.tag == FOREIGN_TAG) | (self._serials[places] == episodes.tag))
         credited = replace(episodes, task=places)[ours]
         return [self._with_ids(decision) for decision in self._inner.update(credited)]

@@ -4,8 +4,24 @@ from cursus.tasks.base import Task, TaskSpace
 from cursus.tasks.box import Box
 from cursus.tasks.discrete import Discrete
 from cursus.tasks.generated import Generated
+from cursus.tasks.generators import Buckets, Choice, Single, Span, TaskGenerator
 from cursus.tasks.levels import Level, Levels
 from cursus.tasks.named import Named
 from cursus.tasks.product import Product
 
-__all__ = ["Box", "Discrete", "Generated", "Level", "Levels", "Named", "Product", "Task", "TaskSpace"]
+__all__ = [
+    "Box",
+    "Buckets",
+    "Choice",
+    "Discrete",
+    "Generated",
+    "Level",
+    "Levels",
+    "Named",
+    "Product",
+    "Single",
+    "Span",
+    "Task",
+    "TaskGenerator",
+    "TaskSpace",
+]

@@ -1,50 +1,77 @@
-"""Tasks that a function makes from a seed."""
+"""Tasks that are made from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy.random import Generator
 
-from cursus.errors import SettingsError
+from cursus.errors import SettingsError, TaskError
 from cursus.randomness import check_seed, generator
 from cursus.settings import check_count
-from cursus.tasks.base import MOST_TASKS, TaskSpace
+from cursus.tasks.base import MOST_TASKS, Task, TaskSpace
+from cursus.tasks.generators.base import Draft, TaskGenerator
+from cursus.tasks.generators.invariant import Invariant
+from cursus.tasks.generators.naming import path_keys
+from cursus.tasks.generators.source import Source
+
+_LOOKED_AT = 32
 
 
 class Generated(TaskSpace):
-    """As many tasks as one likes: `make(rng)` builds the parameters of a task from a random stream of its own.
+    """As many tasks as one likes, each made from random streams of its own.
 
-    The stream depends on `seed` and the task's id alone, so a task is the same in every process and after every
-    restart, and only its id is ever stored. `label` names the group of a task, from its parameters.
+    `make` is a function that builds the parameters of a task from a NumPy generator, or a task generator: `Single`,
+    `Choice`, `Buckets`. The streams depend on `seed` and the task's id alone, so a task is the same in every process and
+    after every restart, and only its id is ever stored. `label` names the group of a task, from its parameters; without
+    it, a task generator's own label is taken.
+
+    `invariant` says what no task may change, such as the shape of an observation: a list of paths into the parameters,
+    or a function of them. The first tasks are looked at here, all others when they are made.
 
     >>> def make(rng):
     ...     return {"size": int(rng.integers(4, 20))}
     >>> space = Generated(make, seed=1, label=lambda params: "small" if params["size"] < 10 else "large")
     >>> space[12345] == space[12345]
     True
+    >>> from cursus.tasks import Buckets
+    >>> Generated(Buckets({"size": 4, "lava": False}, {"size": [4, 8], "lava": [False, True]}), seed=1)[7]
+    Task(id=7, label='size:4|lava:False', params={'size': 4, 'lava': False})
     """
 
     def __init__(
         self,
-        make: Callable[[Generator], Any],
+        make: Callable[[Generator], Any] | TaskGenerator,
         seed: int = 0,
         *,
         label: Callable[[Any], str] | None = None,
         size: int = MOST_TASKS,
+        invariant: Sequence[str] | Callable[[Any], Any] | None = None,
     ) -> None:
-        if not callable(make):
-            raise SettingsError(f"make={make!r} is not a function. It takes a numpy Generator and returns parameters.")
+        if isinstance(make, type) and issubclass(make, TaskGenerator):
+            raise SettingsError(f"make={make.__name__} is a class. Give one of its objects: {make.__name__}(…).")
+        if not isinstance(make, TaskGenerator) and not callable(make):
+            raise SettingsError(
+                f"make={make!r:.80} is not a function that takes a numpy Generator and returns parameters, "
+                "nor a task generator such as Single, Choice or Buckets."
+            )
         if label is not None and not callable(label):
             raise SettingsError(f"label={label!r} is not a function. It takes the parameters and returns a string.")
         check_count("size", size)
         if size > MOST_TASKS:
             raise SettingsError(f"size={size} is too many: ids go up to 2**62.")
-        self._make = make
+        self._make: Callable[[Generator], Any] | TaskGenerator = make
         self._seed = check_seed(seed)
         self._label = label
         self._size = int(size)
+        buckets = make.all_buckets() if isinstance(make, TaskGenerator) else []
+        self._keys = path_keys(bucket.path for bucket in buckets if bucket.in_label)
+        self._invariant: Invariant | None = None
+        if invariant is not None:
+            self._invariant = Invariant(invariant, self._draft(0).params, self)
+            for task in range(min(_LOOKED_AT, self._size)):
+                self.params(task)
 
     @property
     def size(self) -> int:
@@ -52,16 +79,42 @@ class Generated(TaskSpace):
         return self._size
 
     def label(self, task: int) -> str:
-        """What the `label` function says, else `generated`."""
-        return "generated" if self._label is None else self._label(self.params(task))
+        """What the `label` function says, else the label of the task generator, else `generated`."""
+        return self._label_of(self._draft(task))
 
     def params(self, task: int) -> Any:
         """What `make` builds for this id."""
-        return self._make(generator(self._seed, task))
+        return self._params_of(task, self._draft(task))
+
+    def values(self, task: int) -> dict[str, Any]:
+        """What this task has in the place of each bucket, by path; of all buckets, however deep in `make`."""
+        return self._draft(int(self.check([task])[0])).values()
 
     def settings(self) -> Mapping[str, Any]:
-        """`make`, `seed`, `label`, `size`."""
-        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self._size}
+        """`make`, `seed`, `label`, `size`, and `invariant` if there is one."""
+        invariant = {} if self._invariant is None else {"invariant": self._invariant.given}
+        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self._size, **invariant}
+
+    def _draft(self, task: int) -> Draft:
+        if isinstance(self._make, TaskGenerator):
+            return self._make.draw(Source(self._seed, task))
+        return Draft(self._make(generator(self._seed, task)))
+
+    def _label_of(self, draft: Draft) -> str:
+        return draft.label(self._keys) or "generated" if self._label is None else self._label(draft.params)
+
+    def _params_of(self, task: int, draft: Draft) -> Any:
+        if self._invariant is not None:
+            self._invariant.check(task, draft.params)
+        return draft.params
+
+    def __getitem__(self, task: int) -> Task:
+        """As in the base class, from one draft."""
+        if task not in self:
+            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self._size - 1}.")
+        draft = self._draft(int(task))
+        return Task(int(task), self._label_of(draft), self._params_of(int(task), draft))
 
     def __repr__(self) -> str:
-        return f"Generated({getattr(self._make, '__name__', 'make')}, seed={self._seed})"
+        made = repr(self._make) if isinstance(self._make, TaskGenerator) else getattr(self._make, "__name__", "make")
+        return f"Generated({made}, seed={self._seed})"

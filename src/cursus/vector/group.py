@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 
-from cursus.errors import CursusError, EnvError
+from cursus.errors import CursusError, EnvError, TaskError
 from cursus.vector.board import Board, check_space
 from cursus.vector.lesson import Lesson
 
@@ -148,6 +148,8 @@ class EnvGroup:
             if self._lesson is not None:
                 options = self._lesson.prepare(env, int(board.tasks[number]), options)
             observation, info = env.reset(seed=seed, options=options or None)
+            if self._lesson is not None:
+                self._check_task_kept_spaces(number, env)
             board.observations.check(observation)
             self._observations[number - self.first] = observation
         except Exception as error:
@@ -158,6 +160,16 @@ class EnvGroup:
         board.lengths[number] = 0
         kept = info if all_infos else self._chosen(info)
         return [(number, kept)] if kept else []
+
+    def _check_task_kept_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
+        """Refuse a task that changed what is observed or done: no agent could go on from there."""
+        for name, space in (("observation", self._board.observations.space), ("action", self._board.actions.space)):
+            found = env.observation_space if name == "observation" else env.action_space
+            if found is not space and found != space:
+                raise TaskError(
+                    f"task {self._board.tasks[number]} changes the {name} space from {space} to {found}. "
+                    f"All tasks must share one; see the `invariant` of Generated to refuse such tasks when they are made."
+                )
 
     def call(self, name: str, numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Call a method of some environments, or read an attribute."""

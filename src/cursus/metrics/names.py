@@ -1,0 +1,53 @@
+"""Every figure about a course that is published, with its definition.
+
+The names are those of an existing system where it has the figure, so that runs can be laid side by side.
+`<label>` and `<n>` stand for a label and for a number.
+"""
+
+from __future__ import annotations
+
+_STATS = "env_curriculum_stats"
+
+DEFINITIONS: dict[str, str] = {
+    "overview/sampling_entropy_normalized": "entropy of the labels drawn this epoch, over ln(number of labels)",
+    "overview/sampling_gini_coefficient": "Gini of the labels drawn this epoch",
+    "overview/sampling_max_min_ratio": "most over least drawn label this epoch; 0 if one was not drawn",
+    "overview/effective_tasks": "e^entropy of the tasks' shares: how many equal ones would be as spread out",
+    "overview/coverage": "share of the tasks under practice that have brought a result",
+    "overview/staleness_mean": "mean over labels of the batches of results since one of it was among them",
+    "overview/staleness_max": "the same for the label that was not seen for longest",
+    f"{_STATS}/total_completions": "results since the run began; never goes back",
+    f"{_STATS}/total_samples": "draws since the run began; never goes back",
+    f"{_STATS}/num_evicted": "tasks that left the pool since the run began; never goes back",
+    f"{_STATS}/mean_lp_score": "mean progress score of the tasks under practice",
+    f"{_STATS}/pool_occupancy_gini": "Gini of results per task",
+    f"{_STATS}/pool_lp_gini": "Gini of progress scores per task",
+    f"{_STATS}/task_probability_gini": "Gini of the tasks' shares in what is drawn",
+    f"{_STATS}/sampling_gini": "Gini of draws per label since the run began",
+    f"{_STATS}/label_lp_gini": "Gini of progress per label",
+    f"{_STATS}/eviction_gini": "Gini of evictions per label since the run began",
+    f"{_STATS}/pool_composition_gini": "Gini of tasks under practice per label",
+    f"{_STATS}/selectivity_loss_lp_to_prob": "pool_lp_gini − task_probability_gini: lost between progress and weights",
+    f"{_STATS}/selectivity_loss_lp_label_to_sampling_label": "label_lp_gini − sampling_gini: lost between progress and draws",
+    f"{_STATS}/labels_dropped": "labels forgotten to keep the table within its bound",
+    f"{_STATS}/per_label_lp_scores/<label>": "average of the progress scores of the label's tasks at their results (EMA 0.1)",
+    f"{_STATS}/per_label_completion_counts/<label>": "results of the label since the run began",
+    f"{_STATS}/per_label_samples_this_epoch/<label>": "draws of the label this epoch",
+    f"{_STATS}/per_label_evictions_this_epoch/<label>": "evictions of the label's tasks this epoch",
+    f"{_STATS}/per_label_rewards/<label>": "average return of the label (EMA 0.1)",
+    f"{_STATS}/per_label_success/<label>": "average success of the label (EMA 0.1)",
+    f"{_STATS}/pool_composition_fraction/<label>": "share of the tasks under practice that have the label",
+    f"{_STATS}/tracked_task_lp_scores/task_<n>": "progress score of the n-th task that was ever practised",
+    f"{_STATS}/tracked_task_completions_this_epoch/task_<n>": "results of that task this epoch",
+}
+
+
+def definition(name: str) -> str | None:
+    """The definition of a published name, if it has one."""
+    if name in DEFINITIONS:
+        return DEFINITIONS[name]
+    for pattern, text in DEFINITIONS.items():
+        stem, _, variable = pattern.partition("<")
+        if variable and name.startswith(stem):
+            return text
+    return None

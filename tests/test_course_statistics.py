@@ -1,0 +1,140 @@
+"""Statistics of a course, against values computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cursus
+from cursus.errors import SettingsError
+from cursus.metrics import CourseStatistics, definition, effective_number, entropy, gini, normalised_entropy
+
+STATS = "env_curriculum_stats"
+
+
+def test_gini_of_small_cases() -> None:
+    assert gini([1, 1, 1, 1]) == 0
+    assert gini([0, 0, 0, 1]) == pytest.approx(0.75)
+    assert gini([1, 2, 3, 4]) == pytest.approx(0.25)
+    assert gini([5]) == gini([]) == gini([0, 0]) == gini([1, np.nan]) == gini([1, np.inf]) == 0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_gini_is_half_the_mean_difference_over_the_mean(values: list[float]) -> None:
+    x = np.array(values)
+    if x.sum() > 1e-3:
+        expected = np.abs(x[:, None] - x[None, :]).mean() / (2 * x.mean())
+        assert gini(values) == pytest.approx(expected, abs=1e-9)
+
+
+def test_entropy_and_effective_number() -> None:
+    assert entropy([1, 1]) == pytest.approx(np.log(2))
+    assert normalised_entropy([3, 3, 3]) == pytest.approx(1.0)
+    assert normalised_entropy([7]) == 1.0
+    assert effective_number([1, 1, 0, 0]) == pytest.approx(2.0)
+    assert effective_number([]) == 0.0
+
+
+def settled(teacher: cursus.Teacher, success: list[bool], returns: list[float]) -> list[str]:
+    given = teacher.assign(range(len(success)))
+    teacher.report(given.tickets, success=success, returns=returns, lengths=[1] * len(success))
+    return [teacher.tasks[int(task)].label for task in given.tasks]
+
+
+def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
+    teacher = cursus.Teacher(cursus.LearningProgress(cursus.Product(a=["x", "y"], b=range(3), label_by=["a"])), seed=1)
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+    averages: dict[str, float] = {}
+    drawn: list[str] = []
+    for turn in range(20):
+        returns = [float(turn + env) for env in range(4)]
+        labels = settled(teacher, [True, False, turn % 2 == 0, True], returns)
+        drawn += labels
+        for label, value in zip(labels, returns, strict=True):
+            averages[label] = averages[label] + 0.1 * (value - averages[label]) if label in averages else value
+    counts = {label: drawn.count(label) for label in set(drawn)}
+    figures = statistics.report()
+    for label, count in counts.items():
+        assert figures[f"{STATS}/per_label_samples_this_epoch/{label}"] == count
+        assert figures[f"{STATS}/per_label_completion_counts/{label}"] == count
+        assert figures[f"{STATS}/per_label_rewards/{label}"] == pytest.approx(averages[label])
+        assert figures[f"{STATS}/pool_composition_fraction/{label}"] == 0.5
+    assert figures[f"{STATS}/sampling_gini"] == pytest.approx(gini(list(counts.values())))
+    assert figures[f"{STATS}/pool_occupancy_gini"] == pytest.approx(gini(teacher.curriculum.counts))  # type: ignore[attr-defined]
+    assert figures["overview/sampling_entropy_normalized"] == pytest.approx(normalised_entropy(list(counts.values())))
+    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(teacher.curriculum.weights()))
+    assert figures[f"{STATS}/total_completions"] == 80
+    again = statistics.report()
+    assert all(value == 0 for name, value in again.items() if "this_epoch" in name)
+    assert again[f"{STATS}/total_completions"] == 80
+
+
+def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None:
+    course = cursus.LearningProgress(cursus.Product(a=["x", "y"], b=range(2), label_by=["a"]))
+    statistics = CourseStatistics(course)
+    averages: dict[str, float] = {}
+    for turn in range(60):
+        episodes = cursus.Episodes.of([turn % 3 == 0], task=turn % 4, first_ticket=turn)
+        statistics.released(episodes, course.update(episodes))
+        label, score = course.tasks.label(turn % 4), float(course.scores()[turn % 4])
+        averages[label] = averages[label] + 0.1 * (score - averages[label]) if label in averages else score
+    figures = statistics.report()
+    for label, value in averages.items():
+        assert figures[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
+    assert figures[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(course.scores()[0])
+    assert figures[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
+    loss = figures[f"{STATS}/pool_lp_gini"] - figures[f"{STATS}/task_probability_gini"]
+    assert figures[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)
+
+
+def test_every_figure_has_a_definition() -> None:
+    teacher = cursus.Teacher(cursus.Pool(500, size=20, min_presentations=2), seed=0)
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+    for _ in range(300):
+        settled(teacher, [False] * 8, [0.0] * 8)
+    figures = statistics.report()
+    assert [name for name in figures if definition(name) is None] == []
+    assert all(np.isfinite(value) for value in figures.values())
+    assert figures[f"{STATS}/num_evicted"] == teacher.curriculum.evicted > 0  # type: ignore[attr-defined]
+
+
+def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
+    teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum, max_labels=50))
+    for _ in range(100):
+        settled(teacher, [True] * 10, [1.0] * 10)
+    figures = statistics.report()
+    assert sum("per_label_success" in name for name in figures) <= 50
+    assert figures[f"{STATS}/labels_dropped"] > 900
+    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 1000
+
+
+def test_a_curriculum_without_notes_has_figures_by_label() -> None:
+    teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=0)
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+    settled(teacher, [True, False], [1.0, 0.0])
+    figures = statistics.report()
+    assert figures[f"{STATS}/per_label_completion_counts/walk"] == 2
+    assert not any("lp_scores" in name for name in figures)
+
+
+def test_statistics_continue_with_a_resumed_run(tmp_path: Path) -> None:
+    def course() -> cursus.Pool:
+        return cursus.Pool(500, size=20, min_presentations=2)
+
+    teacher = cursus.Teacher(course(), seed=0, run=tmp_path / "run")
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+    for _ in range(50):
+        settled(teacher, [True, False, False], [1.0, 0.0, 2.0])
+    teacher.checkpoint()
+    expected = statistics.report()
+    teacher.close()
+    again = cursus.Teacher.resume(course(), tmp_path / "run")
+    assert again.watch(CourseStatistics(again.curriculum)).report() == expected
+    with pytest.raises(SettingsError, match="is here already"):
+        again.watch(CourseStatistics(again.curriculum))
+    again.close()
