@@ -19,12 +19,15 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
-_BLOCK = 64  # episodes after which the climate is looked at again
+_BLOCK = 256  # episodes after which the climate is looked at again
 _CLIMATE_MEMORY = 500  # episodes over which scale and noise are averaged
 _CLIMATE_CHANGE = 1.25  # scores are computed anew for all tasks when scale or noise moved by this factor
-_SHARED_WEIGHTS_PER_TASK = 1024  # weights that depend on all tasks are computed anew so many times per round of all tasks
-_FEWEST_BEFORE_FOCUS = 512
+_FEW_TASKS = 1024  # up to so many, weights that depend on all tasks are always exact; with more, 64 times per round of all
+_REFRESHES_PER_ROUND = 64
+_SELDOM = 16  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
+_LEADING = 2.0  # times as often as by chance
+_MOST_ROUNDS = 3
 
 
 class LearningProgress(Curriculum):
@@ -78,10 +81,14 @@ class LearningProgress(Curriculum):
         self._episodes = 0
         self._climate = Climate(bounded=signal == "score")
         self._moments = np.zeros(4)  # running: share seen, mean and mean square of results; noise
-        self._block = np.zeros((2, _BLOCK))  # results and scatter of this block's episodes
+        self._block_values = np.zeros(_BLOCK)  # the results of the newest episodes, and their tasks
+        self._block_tasks = np.zeros(_BLOCK, dtype=np.int64)
+        self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
         self._focused: list[int] = []
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts)
-        self._shared_every = 0 if shared is None else max(self.tasks.size // _SHARED_WEIGHTS_PER_TASK, 1)
+        every = 1 if self.tasks.size <= _FEW_TASKS else self.tasks.size // _REFRESHES_PER_ROUND
+        self._shared_every = 0 if shared is None else every
+        self._seldom = max(self.tasks.size // _SELDOM // _BLOCK, 1) * _BLOCK
         self._outdated = False
         self._weigh_all()
 
@@ -103,7 +110,16 @@ class LearningProgress(Curriculum):
 
     def scores(self) -> FloatArray:
         """How much progress each task seems to be worth, before it is made a weight."""
-        return self._progress.scores(self._notes, self._counts, self._climate)
+        tried = np.flatnonzero(self._counts)
+        if 2 * len(tried) > self.tasks.size:
+            return self._progress.scores(self._notes, self._counts, self._climate)
+        scores = np.full(self.tasks.size, self._progress.scores(*self._untried(), self._climate)[0])
+        scores[tried] = self.progress_of(tried)
+        return scores
+
+    def _untried(self) -> tuple[FloatArray, IntArray]:
+        """The notes on a task that was never tried, and its count."""
+        return np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The scores of some tasks."""
@@ -122,8 +138,7 @@ class LearningProgress(Curriculum):
 
     def worth_of_new(self) -> float:
         """What a task that was never tried would be worth."""
-        untried = np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
-        return float(self._progress.worth_keeping(*untried, self._climate)[0])
+        return float(self._progress.worth_keeping(*self._untried(), self._climate)[0])
 
     @property
     def counts(self) -> IntArray:
@@ -138,52 +153,64 @@ class LearningProgress(Curriculum):
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Enter results into the notes on their tasks; now and then say what is practised most."""
-        decisions: list[Decision] = []
         if self._signal == "return":
             episodes = episodes[episodes.outcome == Outcome.FINISHED]  # what an endless episode would have brought is not known
+        decisions: list[Decision] = []
         for part in self._cut(episodes):
             self._learn(part)
             decisions += self._look_around(int(part.ticket[-1]))
+        self._weigh_changed()
         return decisions
 
     def _cut(self, episodes: Episodes) -> Iterator[Episodes]:
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            every = min(_BLOCK, self._shared_every) if self._shared_every > 1 else _BLOCK
-            stop = start + every - self._episodes % every
+            due = [_BLOCK, self._shared_every] if self._shared_every > 1 else [_BLOCK]
+            stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
 
     def _learn(self, episodes: Episodes) -> None:
-        values = episodes.returns if self._signal == "return" else episodes.score
+        values, tasks = episodes.returns if self._signal == "return" else episodes.score, episodes.task
         if self._signal == "score" and (values.min() < 0 or values.max() > 1):
             wrong = int(np.argmax((values < 0) | (values > 1)))
             raise ResultError(
                 f"ticket {episodes.ticket[wrong]} brought the score {values[wrong]:g}. Scores lie between 0 and 1; for "
                 'other scales use LearningProgress(…, signal="return").'
             )
-        scatter = np.full(len(episodes), np.nan)
-        for rows in _rounds(episodes.task):
-            self._enter(rows, episodes.task[rows], values[rows], scatter)
+        rounds, often = _rounds(tasks)
+        for rows in rounds:
+            self._enter(tasks[rows], values[rows])
+        for rows in often:
+            self._enter_all(int(tasks[rows[0]]), values[rows])
         place = self._episodes % _BLOCK
-        self._block[:, place : place + len(episodes)] = values, scatter
+        self._block_values[place : place + len(episodes)] = values
+        self._block_tasks[place : place + len(episodes)] = tasks
         self._episodes += len(episodes)
+        self._changed.append(tasks)
 
-    def _enter(self, rows: IntArray, tasks: IntArray, values: FloatArray, scatter: FloatArray) -> None:
+    def _enter(self, tasks: IntArray, values: FloatArray) -> None:
         """One result each for tasks that differ."""
         self._counts[tasks] += 1
-        counts, notes = self._counts[tasks], self._notes[:, tasks]
-        self._progress.learn(notes, counts, values)
-        self._notes[:, tasks] = notes
-        found = self._progress.noise(notes, counts)
-        if found is not None:
-            scatter[rows] = found
+        self._notes[:, tasks] = self._progress.learn(tuple(self._notes[:, tasks]), self._counts[tasks], values)
+
+    def _enter_all(self, task: int, values: FloatArray) -> None:
+        """Many results of one task: plain numbers are quicker than arrays of one."""
+        notes, count = tuple(self._notes[:, task].tolist()), int(self._counts[task])
+        for value in values.tolist():
+            count += 1
+            notes = self._progress.learn(notes, count, value)
+        self._notes[:, task], self._counts[task] = notes, count
+
+    def _weigh_changed(self) -> None:
+        """Bring the weights up to date with the notes."""
         if self._shared_every:
-            self._outdated = True
-        else:
-            scores = self._progress.scores(notes, counts, self._climate)
-            self._tree.set(tasks, self._weight(scores))
+            self._outdated |= bool(self._changed)
+        elif self._changed:
+            tasks = _distinct(self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed))
+            self._tree.set(tasks, self._weight(self.progress_of(tasks)))
+        self._changed.clear()
 
     def _weight(self, scores: FloatArray) -> FloatArray:
         # the smallest keeps a task without any progress at the floor, and the sum of all weights above zero
@@ -197,19 +224,24 @@ class LearningProgress(Curriculum):
             self._take_in_block()
         if self._shared_every > 1 and self._episodes % self._shared_every == 0:
             self._weigh_all()
-        every = max(_FEWEST_BEFORE_FOCUS, self.tasks.size // _BLOCK // _BLOCK * _BLOCK)
-        return self._say_focus(ticket) if self._episodes % every == 0 else []
+        if self._episodes % self._seldom == 0:
+            self._follow_climate()
+        return self._say_focus(ticket) if self._episodes % (2 * self._seldom) == 0 else []
 
     def _take_in_block(self) -> None:
-        """Average scale and noise over the last episodes; where they moved far, compute every weight anew."""
-        values, scatter = self._block
-        known = scatter[~np.isnan(scatter)]
+        """Average scale and noise over the last episodes."""
+        values, tasks = self._block_values, _distinct(self._block_tasks)
+        scatter = self._progress.noise(self._notes[:, tasks], self._counts[tasks])
+        known = np.empty(0) if scatter is None else scatter[~np.isnan(scatter)]
         kept = (1.0 - 1.0 / _CLIMATE_MEMORY) ** _BLOCK
         found = np.array([1.0, values.mean(), (values * values).mean(), 0.0])
         self._moments[:3] = kept * self._moments[:3] + (1.0 - kept) * found[:3]
         if len(known):
             seen = kept if self._moments[3] > 0 else 0.0
             self._moments[3] = seen * self._moments[3] + (1.0 - seen) * known.mean()
+
+    def _follow_climate(self) -> None:
+        """Where scale or noise moved far, compute every weight anew."""
         climate = self._climate_now()
         if _apart(climate.noise, self._climate.noise) or _apart(climate.scale, self._climate.scale):
             self._climate = climate
@@ -223,6 +255,7 @@ class LearningProgress(Curriculum):
         return Climate(scale=scale, noise=noise or self._climate.noise, bounded=self._signal == "score")
 
     def _weigh_all(self) -> None:
+        self._changed.clear()
         scores = self.scores()
         shared = self._progress.weights(scores, self._counts)
         self._tree.set_all(self._weight(scores) if shared is None else shared)
@@ -238,20 +271,17 @@ class LearningProgress(Curriculum):
         self._focused = [task for task in self._focused if task not in gone]
         self._counts[tasks] = 0
         self._notes[:, tasks] = 0.0
-        if self._shared_every:
-            self._outdated = True
-        else:
-            scores = self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._climate)
-            self._tree.set(tasks, self._weight(scores))
+        self._changed.append(tasks)
+        self._weigh_changed()
 
     # ---- telling
 
     def _say_focus(self, ticket: int) -> list[Decision]:
         """A decision when other tasks than before lead the course."""
+        self._weigh_changed()
         weights = self.weights() * self.tasks.size
-        leading = np.argpartition(weights, -min(_NAMED, len(weights)))[-_NAMED:]
-        leading = leading[np.argsort(-weights[leading], kind="stable")]
-        chosen = [int(task) for task in leading if weights[task] >= 2.0]
+        leading = np.flatnonzero(weights >= _LEADING)
+        chosen = leading[np.argsort(-weights[leading], kind="stable")[:_NAMED]].tolist()
         if set(chosen) == set(self._focused):
             return []
         before, self._focused = self._focused, chosen
@@ -318,17 +348,19 @@ class LearningProgress(Curriculum):
             "episodes": self._episodes,
             "climate": [self._climate.scale, self._climate.noise],
             "moments": self._moments.copy(),
-            "block": self._block[:, : self._episodes % _BLOCK].copy(),
+            "block_values": self._block_values[: self._episodes % _BLOCK].copy(),
+            "block_tasks": self._block_tasks[: self._episodes % _BLOCK].copy(),
             "focused": list(self._focused),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many tasks."""
-        counts, notes, weights, episodes, climate, moments, block, focused = take(
-            state, "counts", "notes", "weights", "episodes", "climate", "moments", "block", "focused"
+        counts, notes, weights, episodes, climate, moments, values, tasks, focused = take(
+            state, "counts", "notes", "weights", "episodes", "climate", "moments", "block_values", "block_tasks", "focused"
         )
-        shapes = [np.shape(counts), np.shape(notes), np.shape(weights), np.shape(moments), np.shape(block)]
-        expected = [self._counts.shape, self._notes.shape, self._counts.shape, (4,), (2, episodes % _BLOCK)]
+        begun = (int(episodes) % _BLOCK,)
+        shapes = [np.shape(each) for each in (counts, notes, weights, moments, values, tasks)]
+        expected = [self._counts.shape, self._notes.shape, self._counts.shape, (4,), begun, begun]
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
         self._counts[:], self._notes[:] = counts, notes
@@ -336,8 +368,8 @@ class LearningProgress(Curriculum):
         self._episodes = int(episodes)
         self._climate = Climate(scale=float(climate[0]), noise=float(climate[1]), bounded=self._signal == "score")
         self._moments[:] = moments
-        self._block[:] = 0.0
-        self._block[:, : self._episodes % _BLOCK] = block
+        self._block_values[: len(values)], self._block_tasks[: len(tasks)] = values, tasks
+        self._changed.clear()
         self._focused = [int(task) for task in focused]
         self._outdated = False
 
@@ -352,18 +384,29 @@ class LearningProgress(Curriculum):
         }
 
 
-def _rounds(tasks: IntArray) -> Iterator[IntArray]:
-    """Row numbers in rounds: in each, every task occurs at most once, and its results come in their order."""
+def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:
+    """Row numbers in rounds: in each, every task occurs at most once, and its results come in their order.
+
+    Tasks that occur more often than there are rounds worth their while come as lists of their own.
+    """
     order = np.argsort(tasks, kind="stable")
     ordered = tasks[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     if len(begins) == len(tasks):
-        yield np.arange(len(tasks))
-        return
-    lengths = np.diff(np.r_[begins, len(tasks)])
+        return [order], []
+    lengths = np.diff(np.append(begins, len(tasks)))
     turn = np.arange(len(tasks)) - np.repeat(begins, lengths)
-    for number in range(int(lengths.max())):
-        yield order[turn == number]
+    long = np.repeat(lengths > _MOST_ROUNDS, lengths)
+    most = int(lengths[lengths <= _MOST_ROUNDS].max(initial=0))
+    rounds = [order[(turn == number) & ~long] for number in range(most)]
+    often = [order[begin : begin + length] for begin, length in zip(begins, lengths, strict=True) if length > _MOST_ROUNDS]
+    return rounds, often
+
+
+def _distinct(tasks: IntArray) -> IntArray:
+    """Each task once."""
+    ordered = np.sort(tasks)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 def _apart(value: float, before: float) -> bool:

@@ -20,6 +20,7 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glim
 _NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
 _TRIES = 8
 _ROUNDS_PER_POOL = 10
+_SHORTEST_ROUND = 16
 _LITTLE = 0.25  # measured: higher shares send away what has only begun to be learned
 
 
@@ -52,11 +53,11 @@ class Pool(Curriculum):
     """Learning progress over a pool of `size` tasks from a space of any size.
 
     Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does; `progress`, `focus`, `floor`
-    and `signal` mean what they mean there. After every tenth of `size` results the worst tasks make room for new ones:
-    those that have brought at least `min_presentations` results, are among the worst `worst_share` of the pool, and
-    promise at most a quarter of what a new task or the average does; at most one for each result since the last time.
-    New tasks are drawn evenly from the space, from a stream of their own (`seed`); one that was evicted may return, and
-    then begins anew.
+    and `signal` mean what they mean there. After every tenth of `size` results (at least 16) the worst tasks make room
+    for new ones: those that have brought at least `min_presentations` results, are among the worst `worst_share` of the
+    pool, and promise at most a quarter of what a new task or the average does; at most one for each result since the
+    last time. New tasks are drawn evenly from the space, from a stream of their own (`seed`); one that was evicted may
+    return, and then begins anew.
 
     The pool is full from the start, or begins with `initial` tasks and grows by one with every result. A result for a
     task that was evicted while its episode ran is not credited to the task that took its place.
@@ -108,7 +109,7 @@ class Pool(Curriculum):
         self._inner = LearningProgress(
             _Places(self.tasks, self._ids), progress=progress, focus=focus, floor=floor, signal=signal
         )
-        self._round = max(size // _ROUNDS_PER_POOL, 1)
+        self._round = max(size // _ROUNDS_PER_POOL, _SHORTEST_ROUND)
         self._create(np.arange(size if initial is None else initial))
 
     # ---- drawing

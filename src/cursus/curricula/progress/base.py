@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,11 @@ class Progress(ABC):
     """Whether results must lie between 0 and 1."""
 
     @abstractmethod
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
-        """Enter one result for each task, in place; `counts` include it."""
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+        """The notes after one more result for each task, column by column; `counts` include it.
+
+        Written so that it does for plain numbers (one task) exactly what it does for arrays (many tasks).
+        """
 
     @abstractmethod
     def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
@@ -64,3 +67,8 @@ class Progress(ABC):
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments that make this measure again."""
+
+
+def either(condition: Any, this: Any, that: Any) -> Any:
+    """`this` where the condition holds, else `that`; for finite numbers and for arrays of them."""
+    return condition * this + (1 - condition) * that

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress
+from cursus.curricula.progress.base import Climate, Progress, either
 from cursus.settings import check_positive, check_share
 from cursus.types import FloatArray, IntArray
+
+
+_FASTEST = 1.0 - 2.0**-50
 
 
 class Bidirectional(Progress):
@@ -34,15 +38,15 @@ class Bidirectional(Progress):
         check_share("reweighting", reweighting, high=0.5)
         self._timescale, self._baseline, self._reweighting = float(timescale), float(baseline), float(reweighting)
 
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         """Move the fast average towards the result, the slow one towards the fast one."""
         fast, slow = notes
         mastered = np.maximum(values - self._baseline, 0.0) / (1.0 - self._baseline)
-        fast += self._timescale * (mastered - fast)
-        slow += self._timescale * (self._fast(fast, counts) - slow)
+        fast = fast + self._timescale * (mastered - fast)
+        return fast, slow + self._timescale * (self._fast(fast, counts) - slow)
 
     def _fast(self, fast: FloatArray, counts: IntArray) -> FloatArray:
-        corrected: FloatArray = fast / (1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1))
+        corrected: FloatArray = fast / weight_seen(self._timescale, counts)
         return corrected
 
     def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
@@ -90,24 +94,23 @@ class Scatter(Progress):
         check_share("timescale", timescale)
         self._timescale = float(timescale)
 
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         """Average the results, and their squares, as distances from the first one."""
         origin, mean, square = notes
-        np.copyto(origin, values, where=counts == 1)
-        value = values - origin
-        mean += self._timescale * (value - mean)
-        square += self._timescale * (value * value - square)
+        origin = either(counts == 1, values, origin)
+        value, pace = values - origin, self._timescale
+        return origin, mean + pace * (value - mean), square + pace * (value * value - square)
 
     def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
         """The standard deviation; half the scale while there are fewer than two results."""
-        share = 1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1)
+        share = weight_seen(self._timescale, counts)
         mean, square = notes[1] / share, notes[2] / share
         deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / climate.scale
         return np.where(counts < 2, 0.5, deviation)
 
     def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
         """The average result."""
-        share = 1.0 - (1.0 - self._timescale) ** np.maximum(counts, 1)
+        share = weight_seen(self._timescale, counts)
         return np.where(counts > 0, notes[0] + notes[1] / share, 0.0)
 
     def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
@@ -121,6 +124,11 @@ class Scatter(Progress):
     def settings(self) -> Mapping[str, Any]:
         """`timescale`."""
         return {"timescale": self._timescale}
+
+
+def weight_seen(timescale: float, counts: Any) -> Any:
+    """1 − (1−α)ⁿ: how much of an exponential average that began at 0 is made of results."""
+    return -np.expm1(np.maximum(counts, 1) * math.log1p(-min(timescale, _FASTEST)))
 
 
 def reweighted(share: FloatArray, strength: float) -> FloatArray:

@@ -7,12 +7,12 @@ either hardly prefers anything or cuts everything in two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress
+from cursus.curricula.progress.base import Climate, Progress, either
 from cursus.curricula.progress.bidirectional import reweighted, sigmoid, standardised
 from cursus.errors import SettingsError
 from cursus.types import FloatArray, IntArray
@@ -44,13 +44,13 @@ class LegacyMain(Progress):
         }
         self._alpha, self._slow_factor, self._bonus, self._smoothing, self._gain = self._settings.values()
 
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         """Both averages begin at the first result."""
         fast, slow = notes
         value = (np.clip(values, 0.0, 1.0) - 0.5) / 0.5
         first = counts == 1
-        fast[:] = np.where(first, value, fast + self._alpha * (value - fast))
-        slow[:] = np.where(first, value, slow + self._slow_factor * self._alpha * (value - slow))
+        fast = either(first, value, fast + self._alpha * (value - fast))
+        return fast, either(first, value, slow + self._slow_factor * self._alpha * (value - slow))
 
     def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
         """|R(fast) − R(slow)| and a bonus for what works, without the floor."""
@@ -136,18 +136,21 @@ class LegacyVMin(Progress):
             raise SettingsError(f"preset {name!r} is not known. Allowed: {', '.join(cls.PRESETS)}.")
         return cls(**cls.PRESETS[name])  # type: ignore[arg-type]
 
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         """A zero stands for "not set yet", in the baseline and in the averages."""
         fast, slow, true, baseline = notes
         alpha = self._settings["ema_timescale"]
         mastery = values
         if self._settings["use_baseline_normalization"]:
-            np.copyto(baseline, np.minimum(values, _HIGHEST_BASELINE), where=baseline == 0)
+            baseline = either(baseline == 0, np.minimum(values, _HIGHEST_BASELINE), baseline)
             mastery = np.maximum(values - baseline, 0.0) / (1.0 - baseline)
         unset = (fast == 0) & (slow == 0)
-        fast[:] = np.where(unset, mastery, fast + alpha * (mastery - fast))
-        slow[:] = np.where(unset, mastery, slow + self._settings["slow_timescale_factor"] * alpha * (mastery - slow))
-        true[:] = np.where(counts == 1, values, true + alpha * (values - true))
+        return (
+            either(unset, mastery, fast + alpha * (mastery - fast)),
+            either(unset, mastery, slow + self._settings["slow_timescale_factor"] * alpha * (mastery - slow)),
+            either(counts == 1, values, true + alpha * (values - true)),
+            baseline,
+        )
 
     def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
         """|fast − slow|, reweighted if asked for, and what is added to it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress
+from cursus.curricula.progress.base import Climate, Progress, either
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray
 
@@ -66,15 +66,12 @@ class Trend(Progress):
         self._discount = 1.0 - 1.0 / window
         self._table = _table(self._discount, _TABLE_WINDOWS * window)
 
-    def learn(self, notes: FloatArray, counts: IntArray, values: FloatArray) -> None:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         """All results get one episode older; the new one has the age 0."""
-        first = counts == 1
-        if first.any():
-            notes[_ORIGIN, first] = values[first]
-        value = values - notes[_ORIGIN]
-        notes[_AGED] = self._discount * (notes[_AGED] + notes[_SUM])
-        notes[_SUM] = self._discount * notes[_SUM] + value
-        notes[_SQUARES] = self._discount * notes[_SQUARES] + value * value
+        origin, total, aged, squares = notes
+        origin = either(counts == 1, values, origin)
+        value, discount = values - origin, self._discount
+        return origin, discount * total + value, discount * (aged + total), discount * squares + value * value
 
     def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
         """The gain per episode that can be expected, in units of the scale."""
