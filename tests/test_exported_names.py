@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -16,7 +17,8 @@ import cursus
 
 SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
-    "cursus", "cursus.curricula", "cursus.curricula.gates", "cursus.sim", "cursus.tasks", "cursus.testing", "cursus.vector",
+    "cursus", "cursus.curricula", "cursus.curricula.gates", "cursus.curricula.progress", "cursus.memory", "cursus.metrics",
+    "cursus.sim", "cursus.tasks", "cursus.tasks.generators", "cursus.testing", "cursus.vector",
 ]  # fmt: skip
 
 
@@ -67,6 +69,15 @@ def test_nothing_unpickles_or_evaluates() -> None:
                 assert node.value.value is False, f"{path}:{node.lineno}"
 
 
+MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], prefix="cursus.")]
+
+
 def test_every_module_imports_and_says_what_it_is() -> None:
-    for module in pkgutil.walk_packages([str(SOURCE)], prefix="cursus."):
-        assert importlib.import_module(module.name).__doc__, module.name
+    for name in MODULES:
+        assert importlib.import_module(name).__doc__, name
+
+
+def test_every_example_in_a_docstring_runs() -> None:
+    found = [doctest.testmod(importlib.import_module(name)) for name in MODULES]
+    assert sum(each.attempted for each in found) > 60
+    assert sum(each.failed for each in found) == 0

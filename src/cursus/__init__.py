@@ -32,6 +32,7 @@ from cursus.curricula import (
 )
 from cursus.ledger import read_events
 from cursus.randomness import TicketStream
+from cursus.remote import RemoteTeacher, Seat
 from cursus.tasks import Box, Buckets, Choice, Discrete, Generated, Levels, Named, Product, Single, Span, Task, TaskSpace
 from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
@@ -70,7 +71,9 @@ __all__ = [
     "Pool",
     "Product",
     "Progress",
+    "RemoteTeacher",
     "Scatter",
+    "Seat",
     "Sequence",
     "Single",
     "Span",

@@ -14,6 +14,7 @@
     ├── CheckpointError    a checkpoint that is damaged, of another version, or not one of ours
     ├── EnvError           an environment raised an error; its own traceback is in the message
     ├── WorkerError        a worker process died or hung
+    ├── SharedMemoryError  a memory between processes that is closed, damaged, not ours, or whose owner is gone
     └── MissingExtra       an optional library is not installed (also an ImportError)
 
     CheckpointWarning      the newest checkpoint is damaged, an older one was used
@@ -70,6 +71,10 @@ class EnvError(CursusError):
 
 class WorkerError(CursusError):
     """A worker process died, or did not answer within its time limit."""
+
+
+class SharedMemoryError(CursusError):
+    """A memory between processes is closed, damaged or not ours, or its owner is gone."""
 
 
 class MissingExtra(CursusError, ImportError):

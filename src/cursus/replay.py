@@ -55,7 +55,7 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
     replayed: list[Decision] = []
     episodes = draws = different = 0
     for event, released in _walk(run, config):
-        if event["event"] == "assign":
+        if event["event"] == "assign" and not event.get("remote"):  # a remote worker's choice is taken as it is
             drawn = course.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
             draws += len(event["task"])
             different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))

@@ -16,20 +16,24 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from cursus import checkpoint
+from cursus.correspondence import REMOTE_ENVS, Correspondence, Staleness
 from cursus.curricula import Curriculum
 from cursus.errors import SettingsError, StateError, TeacherError
 from cursus.ledger import SCHEMA, Ledger, RunFolder
+from cursus.memory.make import MemoryKind
 from cursus.randomness import TicketStream, check_seed
+from cursus.remote import Seat
 from cursus.results import finite, truth, whole
 from cursus.resuming import compare_settings, newest_checkpoint
 from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
-from cursus.types import Decision, Episodes, IntArray, Tree
+from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, Tree
 
 _log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
 _SAVED_DECISIONS = 50
 _STATUS_SECONDS = 1.0
+_PUBLISH_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class Teacher:
     """
 
     _ledger: Ledger | None = None
+    _correspondence: Correspondence | None = None
 
     def __init__(
         self,
@@ -139,6 +144,7 @@ class Teacher:
         self._curriculum = curriculum
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._status_at = 0.0
+        self._published_at = 0.0
         self._refusal: str | None = None
         self._one_act = _OneAct(self)
         self._watchers: dict[str, Watcher] = {}
@@ -166,11 +172,17 @@ class Teacher:
             teacher._ledger.write(
                 "resume", urgent=True, cut=state["position"], checkpoint=path.name, torn_bytes=removed, time=time.time()
             )
+            teacher._lose_remote()
             teacher.flush()
         except BaseException:
             teacher._abandon()
             raise
         return teacher
+
+    def _lose_remote(self) -> None:
+        """Settle the tickets of workers that chose for themselves: those workers have ended with the old run."""
+        if orphans := [ticket for ticket, env in self.in_flight().items() if env >= REMOTE_ENVS]:
+            self.lose(orphans)
 
     def _abandon(self) -> None:
         """Let go of everything after a beginning that failed."""
@@ -215,12 +227,16 @@ class Teacher:
         tasks = self.tasks.check(draw.tasks)
         if (draw.tags < 0).any():
             raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
-        tickets = self._book.open(envs, tasks, draw.tags)
+        return self._hand_out(envs, tasks, draw.tags), tasks
+
+    def _hand_out(self, envs: IntArray, tasks: IntArray, tags: IntArray, *, remote: bool = False) -> IntArray:
+        tickets = self._book.open(envs, tasks, tags)
         if self._ledger is not None:
-            self._ledger.write("assign", first=int(tickets[0]), env=envs.tolist(), task=tasks.tolist(), tag=draw.tags.tolist())
+            columns = {"env": envs.tolist(), "task": tasks.tolist(), "tag": tags.tolist()}
+            self._ledger.write("assign", first=int(tickets[0]), **columns, **({"remote": True} if remote else {}))
         for watcher in self._watchers.values():
             watcher.assigned(tasks)
-        return tickets, tasks
+        return tickets
 
     def report(self, tickets: Any, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> list[Decision]:
         """Settle tickets with the results of their episodes; what was decided because of them.
@@ -232,38 +248,47 @@ class Teacher:
         won = truth(success, numbers)
         gained = finite("return", returns, numbers)
         lasted = whole("length", lengths, numbers)
-        scored = won.astype(np.float64) if scores is None else finite("score", scores, numbers)
+        scored = None if scores is None else finite("score", scores, numbers)
         self._at_the_door()
         with self._one_act:
-            self._book.finish(numbers, won, gained, lasted, scored)
-            if self._ledger is not None:
-                columns = {"success": won.astype(int), "return": gained, "length": lasted}
-                if scores is not None:
-                    columns["score"] = scored
-                self._ledger.write(
-                    "finish", ticket=numbers.tolist(), **{name: column.tolist() for name, column in columns.items()}
-                )
+            self._settle_finished(numbers, won, gained, lasted, scored)
             return self._decide()
+
+    def _settle_finished(
+        self, tickets: IntArray, won: BoolArray, gained: FloatArray, lasted: IntArray, scored: FloatArray | None
+    ) -> None:
+        self._book.finish(tickets, won, gained, lasted, won.astype(np.float64) if scored is None else scored)
+        if self._ledger is not None:
+            columns = {"success": won.astype(int), "return": gained, "length": lasted}
+            if scored is not None:
+                columns["score"] = scored
+            self._ledger.write("finish", ticket=tickets.tolist(), **{name: column.tolist() for name, column in columns.items()})
 
     def lose(self, tickets: Any) -> list[Decision]:
         """Settle tickets whose worker is gone. They count neither as success nor as failure."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
         with self._one_act:
-            self._book.lose(numbers)
-            if self._ledger is not None:
-                self._ledger.write("lose", urgent=True, ticket=numbers.tolist())
+            self._settle_lost(numbers)
             return self._decide()
+
+    def _settle_lost(self, tickets: IntArray) -> None:
+        self._book.lose(tickets)
+        if self._ledger is not None and len(tickets):
+            self._ledger.write("lose", urgent=True, ticket=tickets.tolist())
 
     def withdraw(self, tickets: Any) -> list[Decision]:
         """Settle tickets that are taken back before they were played."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
         with self._one_act:
-            self._book.withdraw(numbers)
-            if self._ledger is not None:
-                self._ledger.write("withdraw", ticket=numbers.tolist())
+            self._settle_withdrawn(numbers)
             return self._decide()
+
+    def _settle_withdrawn(self, tickets: IntArray) -> None:
+        self._book.withdraw(tickets)
+        if self._ledger is not None:
+            self._ledger.write("withdraw", ticket=tickets.tolist())
 
     def _decide(self) -> list[Decision]:
         episodes = self._book.release()
@@ -304,6 +329,58 @@ class Teacher:
             watcher.load(self._watcher_states.pop(watcher.name))
         self._watchers[watcher.name] = watcher
         return watcher
+
+    # ---- workers that choose for themselves
+
+    def remote(self, num_envs: int = 1, *, memory: MemoryKind = "shared", members: int = 256) -> Seat:
+        """A seat for a worker that takes its tasks by itself: send it there, and make a `RemoteTeacher` of it.
+
+        The first call decides where the seats lie: in `"shared"` memory, or in the `"local"` one of this process, with room
+        for so many `members`. What workers write is read by `drain`, which must be called now and then.
+        """
+        self._check_usable()
+        check_count("num_envs", num_envs)
+        if self._correspondence is None:
+            self._correspondence = Correspondence.begin(memory, self._seed, members)
+            self._publish()
+        return self._correspondence.seat(self._curriculum, num_envs)
+
+    def drain(self) -> list[Decision]:
+        """Take in what remote workers have begun and ended, settle those that died as lost, and publish new tasks."""
+        if self._correspondence is None:
+            return []
+        self._at_the_door()
+        released = self._book.released
+        with self._one_act:
+            self._take_mail(self._correspondence)
+            decisions = self._decide()
+        if self._book.released > released and (decisions or time.monotonic() - self._published_at > _PUBLISH_SECONDS):
+            self._publish()
+        return decisions
+
+    def _take_mail(self, correspondence: Correspondence) -> None:
+        mail = correspondence.read(self._book.released)
+        if len(mail.begun):
+            envs, tasks, tags = (mail.begun[name].copy() for name in ("env", "task", "tag"))
+            correspondence.enter(mail.begun, self._hand_out(envs, self.tasks.check(tasks), tags, remote=True))
+        ended, tickets = correspondence.settle(mail.ended)
+        if len(tickets):
+            columns = (ended[name].copy() for name in ("returns", "length", "score"))
+            self._settle_finished(tickets, ended["success"] != 0, *columns)
+        _, withdrawn = correspondence.settle(mail.withdrawn)
+        if len(withdrawn):
+            self._settle_withdrawn(withdrawn)
+        self._settle_lost(correspondence.orphans())
+
+    def _publish(self) -> None:
+        if self._correspondence is not None:
+            self._correspondence.publish(self._curriculum, self._book.released)
+            self._published_at = time.monotonic()
+
+    @property
+    def staleness(self) -> Staleness:
+        """How far the tasks of remote workers were behind the results."""
+        return Staleness() if self._correspondence is None else self._correspondence.staleness
 
     # ---- saving
 
@@ -356,6 +433,8 @@ class Teacher:
             self._write_status(force=True)
             self._ledger.close()
             self._ledger = None
+        if self._correspondence is not None:
+            self._correspondence.close()
         self._refusal = self._refusal or "this teacher is closed. Make a new one, or resume its run."
         self._curriculum.release(self)
 

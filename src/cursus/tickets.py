@@ -72,6 +72,11 @@ class TicketBook:
         return self.counts.assigned
 
     @property
+    def released(self) -> int:
+        """How many tickets were released: the curriculum has seen everything before this one."""
+        return self._head
+
+    @property
     def num_envs(self) -> int:
         """How many environments ever held a ticket."""
         return self._num_envs

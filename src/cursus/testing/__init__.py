@@ -1,4 +1,4 @@
-"""The laws of Cursus as checks that anyone can run over their own task space, gate, curriculum or teacher.
+"""The laws of Cursus as checks that anyone can run over their own task space, gate, curriculum, memory or teacher.
 
 Each check raises an `AssertionError` that says which law was broken and how::
 
@@ -10,8 +10,9 @@ Each check raises an `AssertionError` that says which law was broken and how::
 
 from cursus.testing.curricula import check_curriculum
 from cursus.testing.gates import check_gate
+from cursus.testing.memories import check_memory
 from cursus.testing.task_spaces import check_task_space
 from cursus.testing.teachers import check_teacher
 from cursus.testing.vectors import check_vector
 
-__all__ = ["check_curriculum", "check_gate", "check_task_space", "check_teacher", "check_vector"]
+__all__ = ["check_curriculum", "check_gate", "check_memory", "check_task_space", "check_teacher", "check_vector"]

@@ -12,7 +12,6 @@ from cursus.curricula.progress.base import Climate, Progress, either
 from cursus.settings import check_positive, check_share
 from cursus.types import FloatArray, IntArray
 
-
 _FASTEST = 1.0 - 2.0**-50
 
 

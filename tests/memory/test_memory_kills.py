@@ -1,0 +1,24 @@
+"""What is promised when processes are killed at any moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from cursus.testing.memory_faults import kill_writers, race_readers
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
+
+
+@pytest.mark.parametrize("capacity", [32, 1024])
+def test_every_accepted_record_is_drained_once_whoever_is_killed(capacity: int) -> None:
+    count = kill_writers(writers=4, records=30_000, capacity=capacity)
+    assert (count.lost, count.doubled, count.wrong, count.drained) == (0, 0, 0, 120_000)
+    assert count.kills >= 10
+
+
+@pytest.mark.parametrize(("size", "readers"), [(10, 2), (1000, 2), (100_000, 2)])
+def test_no_snapshot_is_torn_however_fast_they_are_published(size: int, readers: int) -> None:
+    race = race_readers(readers=readers, seconds=1.5, size=size)
+    assert (race.torn, race.backwards) == (0, 0)
+    assert race.published > 50
+    assert race.read > 50
