@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PUFFER := .venv-pufferlib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format pufferlib bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -37,11 +38,23 @@ format: $(READY)  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+pufferlib: $(READY)  ## test the PufferLib adapter in a virtual environment of its own
+	@test -x $(PUFFER)/bin/python || $(PYTHON) -m venv $(PUFFER)
+	@$(PUFFER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
+	@$(PUFFER)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable . torch psutil hypothesis pytest pytest-timeout
+	@$(PUFFER)/bin/python -m pytest tests/adapters/test_pufferlib_adapter.py
+
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
 	@$(BIN)/python benchmarks/teacher.py
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check ray pettingzoo joblib scipy
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps syllabus-rl
+	@$(BIN)/python benchmarks/curricula.py
+	@$(BIN)/python benchmarks/learning_progress.py
+	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
 	@$(BIN)/python benchmarks/vector.py
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PUFFER) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

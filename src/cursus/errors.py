@@ -80,5 +80,5 @@ class SharedMemoryError(CursusError):
 class MissingExtra(CursusError, ImportError):
     """An optional library is needed for this and not installed."""
 
-    def __init__(self, library: str, extra: str) -> None:
-        super().__init__(f'{library} is not installed. Install it with: pip install "cursus[{extra}]"')
+    def __init__(self, library: str, install: str) -> None:
+        super().__init__(f"{library} is not installed. Install it with: pip install {install}")

@@ -9,6 +9,7 @@ import gymnasium
 
 from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
+from cursus.remote import RemoteTeacher, Seat
 from cursus.tasks import Task
 from cursus.teacher import Teacher
 from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
@@ -16,11 +17,14 @@ from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, S
 TICKET_KEY = "cursus_ticket"
 """Where the final info of an episode says which ticket it was."""
 
+_ELSEWHERE = -1  # the ticket of an episode whose teacher, in another process, numbers it when it hears of it
+
 
 class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """One environment whose episodes practise what a curriculum chooses.
 
-    With a `curriculum` it has a teacher of its own. Without one it holds the task that somebody else gave it (`hold`) and
+    With a `curriculum` it has a teacher of its own. With a `seat` (`teacher.remote()`) it takes its tasks from a teacher in
+    another process, inside any vector environment. With neither it holds the task that somebody else gave it (`hold`) and
     begins its next episode with that: this is how `cursus.adapters.sb3.CurriculumVecEnv` reaches into vector environments
     that reset themselves.
 
@@ -32,6 +36,7 @@ class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: gymnasium.Env[Any, Any],
         curriculum: Curriculum | None = None,
         *,
+        seat: Seat | None = None,
         run: str | Path | None = None,
         seed: int = 0,
         set_task: SetTask = None,
@@ -41,8 +46,13 @@ class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         if curriculum is None and run is not None:
             raise SettingsError("run is for a curriculum: give one, or leave it out.")
+        if curriculum is not None and seat is not None:
+            raise SettingsError("give a curriculum or a seat with a teacher who has one, not both.")
         self.teacher = None if curriculum is None else Teacher(curriculum, run=run, seed=seed)
-        self._lesson = None if curriculum is None else Lesson(curriculum.tasks, set_task, success, score)
+        teaches = curriculum if curriculum is not None else seat
+        self._lesson = None if teaches is None else Lesson(teaches.tasks, set_task, success, score)
+        self._seat = seat
+        self._remote: RemoteTeacher | None = None  # made by the first reset, in the process that plays
         self._set_task = set_task
         self._held: tuple[int, Task] | None = None
         self._number = 0
@@ -74,6 +84,9 @@ class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                 self.teacher.withdraw([self._ticket])
             given = self.teacher.assign([0])
             return int(given.tickets[0]), self.teacher.tasks[int(given.tasks[0])]
+        if self._seat is not None:
+            self._remote = self._remote or RemoteTeacher(self._seat)
+            return _ELSEWHERE, self._remote.assign()
         if self._held is None:
             raise SettingsError(
                 "this environment was given no task. Give CurriculumEnv a curriculum, or wrap the vector environment in "
@@ -88,19 +101,27 @@ class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._length += 1
         if terminated or truncated:
             info = {**info, TICKET_KEY: self._ticket}
-            if self.teacher is not None and self._lesson is not None:
-                self._report(self.teacher, self._lesson, info)
+            if self._lesson is not None and self._ticket is not None:
+                self._report(self._lesson, info)
         return observation, reward, terminated, truncated, info
 
-    def _report(self, teacher: Teacher, lesson: Lesson, info: dict[str, Any]) -> None:
+    def _report(self, lesson: Lesson, info: dict[str, Any]) -> None:
         told = {"episode": {"r": self._return, "l": self._length}, **info}
         success = lesson.read_success(told)
         score = lesson.read_score(told, success)
-        teacher.report([self._ticket], success=[success], returns=[self._return], lengths=[self._length], scores=[score])
+        if self.teacher is not None:
+            self.teacher.report(
+                [self._ticket], success=[success], returns=[self._return], lengths=[self._length], scores=[score]
+            )
+        elif self._remote is not None:
+            self._remote.report(success=success, returns=self._return, length=self._length, score=score)
         self._ticket = None
 
     def close(self) -> None:
-        """Close the environment, and the teacher if it has one."""
+        """Close the environment, and the teacher if it has one, or leave the seat."""
         super().close()
+        if self._remote is not None:
+            self._remote.close()
+            self._remote = None
         if self.teacher is not None:
             self.teacher.close()

@@ -24,7 +24,7 @@ try:
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 except ImportError:
-    raise MissingExtra("stable-baselines3", "sb3") from None
+    raise MissingExtra("stable-baselines3", '"cursus[sb3]"') from None
 
 _log = logging.getLogger("cursus")
 
