@@ -10,10 +10,12 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import cursus
+from cursus.errors import MissingExtra
 
 SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
@@ -69,15 +71,23 @@ def test_nothing_unpickles_or_evaluates() -> None:
                 assert node.value.value is False, f"{path}:{node.lineno}"
 
 
-MODULES = [module.name for module in pkgutil.walk_packages([str(SOURCE)], prefix="cursus.")]
+def modules() -> list[ModuleType]:
+    """Every module of the package; the adapter of a library that is not part of `make setup` may be missing."""
+    found = []
+    for module in pkgutil.walk_packages([str(SOURCE)], prefix="cursus."):
+        try:
+            found.append(importlib.import_module(module.name))
+        except MissingExtra:
+            assert module.name == "cursus.adapters.pufferlib"
+    return found
 
 
 def test_every_module_imports_and_says_what_it_is() -> None:
-    for name in MODULES:
-        assert importlib.import_module(name).__doc__, name
+    for module in modules():
+        assert module.__doc__, module.__name__
 
 
 def test_every_example_in_a_docstring_runs() -> None:
-    found = [doctest.testmod(importlib.import_module(name)) for name in MODULES]
+    found = [doctest.testmod(module) for module in modules()]
     assert sum(each.attempted for each in found) > 60
     assert sum(each.failed for each in found) == 0

@@ -67,6 +67,16 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
     return Replay(episodes, recorded, replayed, draws, different)
 
 
+def course_of(run: str | Path, curriculum: Curriculum | None = None) -> Curriculum:
+    """The curriculum of a run as it stands: one with its settings (or this one), shown every result of the record."""
+    config = RunFolder(run).read_config()
+    course = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+    for _, released in _walk(run, config):
+        if released is not None:
+            course.update(released)
+    return course
+
+
 def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
     """What other gates would have decided in each visit of a staged run.
 

@@ -144,7 +144,7 @@ def test_it_says_what_it_knows_of_a_task() -> None:
     course = cursus.LearningProgress(cursus.Named(["walk", "run"]))
     shown(course, {0: rising(300, high=0.9)})
     text = course.explain(0)
-    assert text.startswith("walk: sampled 300 times, success 0.")
+    assert text.startswith("walk: 300 results, success 0.")
     assert "rising" in text
     assert "× uniform" in text
     assert "never finished" in course.explain(1)

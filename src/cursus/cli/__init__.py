@@ -57,10 +57,14 @@ def explain(
         tyro.conf.UseAppendAction[list[str]],
         arg(help="Ask what another gate would have decided, such as gate.threshold=0.8.", metavar="NAME=VALUE"),
     ] = [],  # noqa: B006 – tyro reads it, nothing writes it
+    task: Annotated[int | None, arg(help="Say what is known of this one task.", metavar="ID")] = None,
     as_json: Json = False,
 ) -> None:
     """Why the course is where it is: every decision with its reason, and what the next one still needs."""
-    if as_json:
+    if task is not None:
+        text = looking.explain_task(run, task)
+        _print_json({"run": str(run), "task": task, "explain": text}) if as_json else _console().print(looking.plain(text))
+    elif as_json:
         _print_json(looking.explain_data(run, what_if))
     else:
         looking.explain(_console(), run, what_if)

@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cursus.ledger import RunFolder, read_events
-from cursus.replay import replay, what_if
+from cursus.replay import course_of, replay, what_if
 
 _SHOWN_DECISIONS = 12
-_QUIET_KINDS = {"mix"}
+_QUIET_KINDS = {"mix", "eviction"}
 _COLOURS = {
     "current": "bold cyan",
     "passed": "green",
@@ -32,6 +32,7 @@ _COLOURS = {
     "demotion": "red",
     "forgetting": "red",
     "phase": "cyan",
+    "focus": "cyan",
     "mix": "dim",
 }
 
@@ -54,6 +55,11 @@ def follow(console: Console, run: Path) -> None:
             live.update(_overview(show_data(run)))
 
 
+def explain_task(run: Path, task: int) -> str:
+    """What `cursus explain --task` says."""
+    return course_of(run).explain_task(task)
+
+
 def explain_data(run: Path, settings: Sequence[str]) -> dict[str, Any]:
     """Everything that `cursus explain` says."""
     data: dict[str, Any] = {"run": str(run), "explain": _status(run)["explain"]}
@@ -72,9 +78,9 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     for decision in data["decisions"]:
         if decision["kind"] not in _QUIET_KINDS:
             console.print(Text(f"ticket {decision['ticket']:>7,}  ", "dim") + _coloured(decision))
-    mixes = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
-    if mixes:
-        console.print(Text(f"({mixes} changes of mix are not listed; --json has them)", "dim"))
+    quiet = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
+    if quiet:
+        console.print(Text(f"({quiet} changes of mix and evictions are not listed; --json has them)", "dim"))
     console.print()
     console.print(Text(plain(data["explain"], keep_lines=True)))
 
@@ -164,9 +170,9 @@ def _cell(name: str, row: Mapping[str, Any], merged: bool) -> Text:
     if name == "mix":
         return Text(f"{value:.0%}")
     if isinstance(value, float):
-        return Text(f"{value:.2f}")
+        return Text(f"{value:.2g}" if 0 < abs(value) < 0.1 else f"{value:.2f}")
     if isinstance(value, int):
-        return Text(f"{value:,}")
+        return Text(str(value) if name == "task" else f"{value:,}")
     return Text(plain(str(value)), _COLOURS.get(str(value), ""))
 
 

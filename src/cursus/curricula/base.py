@@ -104,6 +104,11 @@ class Curriculum(ABC):
     def explain(self) -> str:
         """In words: what is practised now, why, and what is still missing for the next change."""
 
+    def explain_task(self, task: int) -> str:
+        """In words: what is known of one task, and how often it is drawn."""
+        self.tasks.check([task])
+        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × as often as by chance"
+
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments that make this curriculum again."""

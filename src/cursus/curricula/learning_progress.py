@@ -10,7 +10,7 @@ import numpy as np
 from cursus.curricula.base import Curriculum, take
 from cursus.curricula.progress import Climate, Progress, Trend
 from cursus.curricula.sum_tree import SumTree
-from cursus.errors import ResultError, SettingsError, StateError, TaskError
+from cursus.errors import ResultError, SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_positive, check_share
 from cursus.tasks import TaskSpace
@@ -231,14 +231,14 @@ class LearningProgress(Curriculum):
     def _take_in_block(self) -> None:
         """Average scale and noise over the last episodes."""
         values, tasks = self._block_values, _distinct(self._block_tasks)
+        kept = (1.0 - 1.0 / _CLIMATE_MEMORY) ** _BLOCK
+        seen = np.array([1.0, values.mean(), (values * values).mean()])
+        self._moments[:3] = kept * self._moments[:3] + (1.0 - kept) * seen
         scatter = self._progress.noise(self._notes[:, tasks], self._counts[tasks])
         known = np.empty(0) if scatter is None else scatter[~np.isnan(scatter)]
-        kept = (1.0 - 1.0 / _CLIMATE_MEMORY) ** _BLOCK
-        found = np.array([1.0, values.mean(), (values * values).mean(), 0.0])
-        self._moments[:3] = kept * self._moments[:3] + (1.0 - kept) * found[:3]
         if len(known):
-            seen = kept if self._moments[3] > 0 else 0.0
-            self._moments[3] = seen * self._moments[3] + (1.0 - seen) * known.mean()
+            before = kept if self._moments[3] > 0 else 0.0
+            self._moments[3] = before * self._moments[3] + (1.0 - before) * known.mean()
 
     def _follow_climate(self) -> None:
         """Where scale or noise moved far, compute every weight anew."""
@@ -301,21 +301,24 @@ class LearningProgress(Curriculum):
     def _known_of(self, task: int) -> str:
         return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._climate)
 
+    def explain_task(self, task: int) -> str:
+        """How often it was tried, what it brought, its trend, and its weight."""
+        self.tasks.check([task])
+        share = self.weights()[task] * self.tasks.size
+        times = f"{self._counts[task]:,} results, " if self._counts[task] else ""
+        return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
+
     def explain(self, task: int | None = None) -> str:
         """What is practised most and why; or, for one task, what is known of it and how much it weighs."""
-        weights = self.weights() * self.tasks.size
         if task is not None:
-            if task not in self.tasks:
-                raise TaskError(f"task {task!r} is not in {self.tasks!r}. Ids run from 0 to {self.tasks.size - 1}.")
-            times = f"sampled {self._counts[task]:,} times, " if self._counts[task] else ""
-            return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {weights[task]:.1f} × uniform"
+            return self.explain_task(task)
         tried = int(np.count_nonzero(self._counts))
-        leading = np.argsort(-weights, kind="stable")[:_NAMED]
+        leading = np.argsort(-self.weights(), kind="stable")[:_NAMED]
         lines = [
             f"LearningProgress: {self._episodes:,} results from {tried:,} of {self.tasks.size:,} tasks; "
             f"{self._floor:.0%} of the draws are even, the others go where progress is."
         ]
-        lines += [f"  {self.explain(int(task))}" for task in leading]
+        lines += [f"  {self.explain_task(int(each))}" for each in leading]
         return "\n".join(lines)
 
     def status(self) -> dict[str, list[dict[str, Any]]]:

@@ -11,7 +11,7 @@ import numpy as np
 from cursus.curricula.base import Curriculum, take
 from cursus.curricula.learning_progress import LearningProgress, Signal
 from cursus.curricula.progress import Progress
-from cursus.errors import SettingsError, StateError, TaskError
+from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, check_seed
 from cursus.settings import check_count, check_share
 from cursus.tasks import TaskSpace
@@ -208,7 +208,7 @@ class Pool(Curriculum):
         first = int(going[0])
         text = (
             f"{len(going)} of {self._filled:,} tasks leave the pool, each with at least {self._least} results and little "
-            f"left to gain; first of them {self._inner.explain(first)}"
+            f"left to gain; first of them {self._inner.explain_task(first)}"
         )
         evidence = {
             "tasks": self._ids[going].tolist(),
@@ -236,14 +236,17 @@ class Pool(Curriculum):
 
     # ---- telling
 
+    def explain_task(self, task: int) -> str:
+        """What is known of a task, if it is in the pool."""
+        self.tasks.check([task])
+        if task not in self._place:
+            return f"{self.tasks.label(task)} (task {task}): not in the pool"
+        return self._inner.explain_task(self._place[task])
+
     def explain(self, task: int | None = None) -> str:
         """How full the pool is and what is practised most; or what is known of one task."""
         if task is not None:
-            if task not in self.tasks:
-                raise TaskError(f"task {task!r} is not in {self.tasks!r}. Ids run from 0 to {self.tasks.size - 1}.")
-            if task not in self._place:
-                return f"{self.tasks.label(task)} (task {task}): not in the pool"
-            return self._inner.explain(self._place[task])
+            return self.explain_task(task)
         return (
             f"Pool: {self._filled:,} of {self.tasks.size:,} tasks, {self.created:,} created and {self.evicted:,} evicted so "
             f"far; {self._round - self._results % self._round:,} results until the next look at the worst.\n"
@@ -254,7 +257,8 @@ class Pool(Curriculum):
         """The pool, and its leading tasks."""
         rows = self._inner.status()["tasks"]
         for row in rows:
-            row["task"] = int(self._ids[row["task"]])
+            row["task"] = task = int(self._ids[row["task"]])
+            row["label"] = self.tasks.label(task)
         pool = {"tasks": self._filled, "created": self.created, "evicted": self.evicted, "results": self._results}
         return {"pool": [pool], "tasks": rows}
 

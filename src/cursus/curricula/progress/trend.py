@@ -34,9 +34,9 @@ class Trend(Progress):
     """The slope of a line through a task's results, the older ones discounted, with its standard error.
 
     The slope is shrunk towards zero by as much as it may be luck, given that learning a task takes about `horizon`
-    episodes (a normal prior on slopes). What remains counts in both directions: a skill that is being lost is practised
-    again. To it the uncertainty is added (times `optimism`): a task that was seldom tried might be about to move, one
-    that has shown the same for long will not. Where results are bounded, no more can be gained than is left to the
+    episodes (a normal prior on slopes). What stands out of the doubt that remains counts in both directions: a skill that
+    is being lost is practised again. To it the doubt is added (times `optimism`): a task that was seldom tried might be
+    about to move, one that has shown the same for long will not. Where results are bounded, no more can be gained than is left to the
     ceiling, spread over `lookahead` episodes: what is mastered is left alone.
 
     The notes on a task are its first result, and discounted sums of the results (from there), of their ages times results,
@@ -82,7 +82,8 @@ class Trend(Progress):
             left = 1.0 - np.clip(line.level, 0.0, 1.0)
             gain = np.minimum(gain, left / self._lookahead)
             doubt = np.minimum(doubt, np.maximum(left, 1.0 / (information + 2.0)) / self._lookahead)
-        score: FloatArray = np.sqrt(gain * gain + self._optimism * doubt * doubt) / climate.scale
+        certain = np.maximum(gain * gain - doubt * doubt, 0.0)  # the square of an estimate is too large by its variance
+        score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / climate.scale
         return score
 
     def _posterior(self, line: _Line, climate: Climate) -> tuple[FloatArray, FloatArray]:
@@ -134,12 +135,12 @@ class Trend(Progress):
         doubt = float(np.sqrt(line.variance[0] / information))
         what = "success" if climate.bounded else "return"
         text = f"{what} {line.mean[0]:.2f} ± {doubt:.2f}"
-        if count < _FEWEST:
-            return f"{text}, too few results for a trend"
         slope, error = 100 * float(line.slope[0]), 100 * float(line.error[0])
+        if error > climate.scale:
+            return f"{text}, too few results for a trend"
         if abs(slope) < 2 * error:
-            return f"{text}, no trend that stands out ({slope:+.3f} ± {error:.3f} per 100 episodes)"
-        return f"{text}, {'rising' if slope > 0 else 'falling'} {abs(slope):.3f} ± {error:.3f} per 100 episodes"
+            return f"{text}, no trend that stands out ({slope:+.2g} ± {error:.2g} per 100 episodes)"
+        return f"{text}, {'rising' if slope > 0 else 'falling'} {abs(slope):.2g} ± {error:.2g} per 100 episodes"
 
     def settings(self) -> Mapping[str, Any]:
         """`window`, `horizon`, `lookahead`, `optimism`, `prior`."""
