@@ -7,9 +7,10 @@ made of equations. Figures are means over seeds with 95 % bootstrap intervals.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -17,16 +18,71 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
+from cursus.curricula.progress import Climate
 from cursus.sim import DependencyStudents, TaskGraph
 from reporting import Figures, main, table
 
 BATCH = 8
+
+
+class Learnability(cursus.Progress):
+    """p·(1 − p) under a Beta posterior of discounted successes and failures."""
+
+    columns = 2
+    bounded_only = True
+
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+        won, lost = notes
+        return 0.98 * won + values, 0.98 * lost + (1 - values)
+
+    def scores(self, notes: np.ndarray, counts: np.ndarray, climate: Climate) -> np.ndarray:
+        a, b = notes + 1.0
+        return a * b / ((a + b) * (a + b + 1.0))
+
+    def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        return (notes[0] + 1) / (notes.sum(axis=0) + 2)
+
+    def describe(self, note: np.ndarray, count: int, climate: Climate) -> str:
+        return f"{note[0]:.1f} successes, {note[1]:.1f} failures"
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
+class PlainSlope(cursus.Progress):
+    """The slope of the results of the last 20 episodes or so, without asking how sure it is."""
+
+    columns = cursus.Trend.columns
+    bounded_only = True
+
+    def __init__(self) -> None:
+        self._line = cursus.Trend(window=20)
+
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+        return self._line.learn(notes, counts, values)
+
+    def scores(self, notes: np.ndarray, counts: np.ndarray, climate: Climate) -> np.ndarray:
+        slope = np.abs(self._line._line(notes, counts, climate).slope)
+        return np.where(counts < 3, 0.05, slope)
+
+    def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        return self._line.levels(notes, counts)
+
+    def describe(self, note: np.ndarray, count: int, climate: Climate) -> str:
+        return self._line.describe(note, count, climate)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {}
+
+
 Course = Callable[[int], cursus.Curriculum]
 COURSES: dict[str, Course] = {
     "uniform": cursus.Uniform,
     "ours": cursus.LearningProgress,
     "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.Bidirectional()),
     "scatter": lambda size: cursus.LearningProgress(size, progress=cursus.Scatter(), focus=1.0),
+    "learnability": lambda size: cursus.LearningProgress(size, progress=Learnability(), focus=1.0),
+    "plain_slope": lambda size: cursus.LearningProgress(size, progress=PlainSlope(), focus=1.0),
     "legacy_main": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyMain(), floor=0.0),
     "legacy_vmin": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyVMin(), floor=0.0),
 }

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cursus.metrics import DEFINITIONS
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -48,3 +50,9 @@ def test_every_command_in_the_readme_exists() -> None:
 def test_no_figure_is_left_to_be_filled_in() -> None:
     for page in PAGES:
         assert "GATE:" not in page.read_text(encoding="utf-8"), page
+
+
+def test_every_metric_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    for name, text in DEFINITIONS.items():
+        assert f"| `{name}` | {text} |" in page

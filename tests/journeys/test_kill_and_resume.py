@@ -1,4 +1,4 @@
-"""A run that is killed fifty times takes the same course as one that was never stopped."""
+"""A run that is killed many times takes the same course as one that was never stopped."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 import cursus
+from cursus.metrics import CourseStatistics
 from cursus.replay import replay
 from cursus.sim import ChainStudent, Classroom
 
 NUM_ENVS = 8
 EPISODES = 8000
-KILLS = 50
+KILLS = {"staged": 50, "pool": 15}
+NUM_TASKS = {"staged": 5, "pool": 60}
 
 
-def make_course() -> cursus.Curriculum:
+def make_course(kind: str) -> cursus.Curriculum:
+    if kind == "pool":
+        return cursus.Pool(NUM_TASKS[kind], size=20, min_presentations=10, worst_share=0.5)
     return cursus.Staged(
         ["simplest", "simpler", "simple", "medium", "complex"],
         gate=cursus.Window(threshold=0.7),
@@ -29,11 +33,12 @@ def make_course() -> cursus.Curriculum:
     )
 
 
-def go_on(run: str, until: int, pause_s: float = 0.0) -> None:
+def go_on(kind: str, run: str, until: int, pause_s: float = 0.0) -> dict[str, float]:
     """Begin the run, or resume it from its newest checkpoint; save every hundred episodes or so."""
-    begun = (Path(run) / "config.json").exists()
-    teacher = cursus.Teacher.resume(make_course(), run) if begun else cursus.Teacher(make_course(), run=run, seed=7)
-    room = Classroom(teacher, ChainStudent(seed=7, learning=0.005), NUM_ENVS)
+    begun, course = (Path(run) / "config.json").exists(), make_course(kind)
+    teacher = cursus.Teacher.resume(course, run) if begun else cursus.Teacher(course, run=run, seed=7)
+    statistics = teacher.watch(CourseStatistics(course))
+    room = Classroom(teacher, ChainStudent(NUM_TASKS[kind], seed=7, learning=0.005), NUM_ENVS)
     if not begun:
         teacher.checkpoint(room.state())
     while room.episodes < until:
@@ -43,6 +48,7 @@ def go_on(run: str, until: int, pause_s: float = 0.0) -> None:
             time.sleep(pause_s)
         teacher.checkpoint(room.state())
     teacher.close()
+    return statistics.report()
 
 
 def recorded(run: Path) -> list[dict[str, Any]]:
@@ -55,15 +61,16 @@ def recorded(run: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(300)
-def test_fifty_kills_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["staged", "pool"])
+def test_many_kills_change_nothing(kind: str, tmp_path: Path) -> None:
     straight, broken = tmp_path / "straight", tmp_path / "broken"
-    go_on(str(straight), EPISODES)
+    figures = go_on(kind, str(straight), EPISODES)
     moments = random.Random(3)  # noqa: S311
     processes = multiprocessing.get_context("fork")
-    go_on(str(broken), until=0)
+    go_on(kind, str(broken), until=0)
     kills = 0
-    while kills < KILLS:
-        child = processes.Process(target=go_on, args=(str(broken), EPISODES, 0.001))
+    while kills < KILLS[kind]:
+        child = processes.Process(target=go_on, args=(kind, str(broken), EPISODES, 0.001))
         child.start()
         child.join(moments.uniform(0.01, 0.10))
         if child.is_alive():
@@ -74,11 +81,11 @@ def test_fifty_kills_change_nothing(tmp_path: Path) -> None:
         else:
             assert child.exitcode == 0
             break
-    assert kills == KILLS, "the run was over before it had been killed often enough"
-    go_on(str(broken), EPISODES)
+    assert kills == KILLS[kind], "the run was over before it had been killed often enough"
+    assert go_on(kind, str(broken), EPISODES) == figures
     assert recorded(broken) == recorded(straight)
     assert sum(event["event"] == "decision" for event in recorded(straight)) > 5
     superseded = [each for each in cursus.read_events(broken, superseded=True) if each.get("superseded")]
-    assert sum(each["event"] == "finish" for each in superseded) > 50
+    assert sum(each["event"] == "finish" for each in superseded) > KILLS[kind]
     assert replay(broken).same
     assert not list(broken.rglob("*.new")), "half-written files were left behind"
