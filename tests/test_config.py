@@ -1,4 +1,5 @@
 import json
+import tomllib
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +33,7 @@ from cursus import (
 )
 from cursus.config import TYPES, build, override, read
 from cursus.errors import ConfigError, SettingsError
+from cursus.replay import replay
 from cursus.settings import describe
 
 
@@ -420,7 +422,36 @@ def test_a_generator_function_is_described_by_its_name_and_refused_by_a_file():
         "label": None,
         "size": 10,
     }
-    assert problems(described)[0].startswith("config.make")
+    (line,) = problems(described)
+    assert line.startswith(f"config.make: of a function a run records only the name, '{__name__}:make_nothing'.")
+    assert "cursus.replay.replay(run, curriculum)" in line
+    assert problems({"type": "Generated", "make": "maze"}) == [
+        "config.make: a function cannot be read from a file. Make this object in Python and pass it on."
+    ]
+
+
+def test_a_run_with_a_function_says_how_it_can_be_replayed(tmp_path):
+    def course():
+        return cursus.Pool(Generated(make_nothing), size=4)
+
+    cursus.Teacher(course(), run=tmp_path / "run").close()
+    with pytest.raises(ConfigError, match=r"cursus\.replay\.replay\(run, curriculum\)"):
+        replay(tmp_path / "run")
+    assert replay(tmp_path / "run", course()).same
+
+
+def test_a_dotted_path_without_quotes_is_recognised():
+    rooms = """
+    type = "Buckets"
+    base = {size = 5, light = {lamps = {left = 1}}}
+    buckets.size = [4, 8]
+    """
+    (line,) = problems(tomllib.loads(f"{rooms}\nbuckets.light.lamps.left = [1, 2]"))
+    assert line == (
+        "config.buckets: 'light' is a table here. If a dotted path is meant, put it in quotes: \"light.lamps.left\" = …."
+    )
+    build(tomllib.loads(f'{rooms}\nbuckets."light.lamps.left" = [1, 2]'))
+    assert "not {'size': 5}" in problems({"type": "Buckets", "base": {"size": 4}, "buckets": {"size": 5}})[0]
 
 
 def test_what_has_no_settings_cannot_be_described():

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cursus
-from cursus.errors import SettingsError
+from cursus.errors import SettingsError, StateError
 from cursus.metrics import CourseStatistics, definition, effective_number, entropy, gini, normalised_entropy
+from cursus.metrics.labels import LabelTable
 
 STATS = "env_curriculum_stats"
 
@@ -111,6 +112,96 @@ def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
     assert sum("per_label_success" in name for name in figures) <= 50
     assert figures[f"{STATS}/labels_dropped"] > 900
     assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 1000
+
+
+def test_one_batch_with_more_labels_than_there_may_be_keeps_the_bound() -> None:
+    teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
+    statistics = teacher.watch(CourseStatistics(teacher.curriculum, max_labels=10))
+    settled(teacher, [True] * 256, [2.0] * 256)
+    figures = statistics.report()
+    successes = {name: value for name, value in figures.items() if "per_label_success" in name}
+    assert len(successes) == 10
+    assert set(successes.values()) == {1.0}
+    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 256
+    assert figures[f"{STATS}/labels_dropped"] >= 246
+
+
+@given(st.integers(1, 8), st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 15), min_size=1)), max_size=20))
+def test_the_bound_holds_and_every_batch_finds_its_labels(most: int, batches: list[tuple[bool, list[int]]]) -> None:
+    table = LabelTable(cursus.Discrete(16), ("count",), most)
+    for results, tasks in batches:
+        rows = table.rows_of(np.array(tasks), results=results)
+        names = [name for name, _ in table.items("count")]
+        assert len(table) == len(names) <= most
+        assert len(table["count"]) == len(table.ages()) == len(names)
+        labels = table.names_of(np.array(tasks))
+        assert len({row for row in rows.tolist() if row >= 0}) == min(len(set(labels)), most)
+        assert all(row == -1 or names[row] == label for row, label in zip(rows.tolist(), labels, strict=True))
+
+
+def test_figures_over_more_tasks_than_are_looked_at_are_those_of_all() -> None:
+    labelled = cursus.Product(b=range(4096), a=["x", "y"], label_by=["a"])
+    for space in (cursus.Discrete(4097), cursus.Discrete(10_000), labelled):
+        figures = CourseStatistics(cursus.LearningProgress(space)).report()
+        assert figures["overview/effective_tasks"] == pytest.approx(space.size)
+    assert figures[f"{STATS}/pool_composition_fraction/a=x"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_effective_tasks_of_some_are_those_of_all_and_never_more() -> None:
+    course = cursus.LearningProgress(20_000)
+    for start in range(0, 20_000, 200):
+        tasks = np.arange(start, start + 200)
+        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
+    figures = CourseStatistics(course).report()
+    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(course.weights()), rel=0.1)
+    for ticket in range(20_000, 30_000, 100):
+        course.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
+    assert 0 < CourseStatistics(course).report()["overview/effective_tasks"] <= 20_000
+
+
+def test_staleness_counts_batches_of_results() -> None:
+    course = cursus.Uniform(cursus.Named(["walk", "run"]))
+    statistics = CourseStatistics(course)
+    for turn in range(5):
+        statistics.assigned(np.array([0, 1]))
+        statistics.assigned(np.array([1]))
+        statistics.released(cursus.Episodes.of([True], task=1 if turn == 1 else 0, first_ticket=turn), [])
+    figures = statistics.report()
+    assert figures["overview/staleness_max"] == 3
+    assert figures["overview/staleness_mean"] == 1.5
+
+
+def test_the_return_of_a_censored_episode_is_not_known_and_its_success_is_false() -> None:
+    statistics = CourseStatistics(cursus.Uniform(cursus.Named(["walk", "run"])))
+    episodes = cursus.Episodes.of([True, False, False], task=[0, 0, 1])
+    episodes.returns[:] = [8.0, 0.0, 0.0]
+    episodes.outcome[1:] = cursus.Outcome.CENSORED
+    statistics.released(episodes, [])
+    figures = statistics.report()
+    assert figures[f"{STATS}/per_label_rewards/walk"] == 8.0
+    assert figures[f"{STATS}/per_label_success/walk"] == pytest.approx(0.9)
+    assert f"{STATS}/per_label_rewards/run" not in figures
+    assert figures[f"{STATS}/per_label_completion_counts/run"] == 1
+
+
+def test_statistics_name_their_curriculum() -> None:
+    course = cursus.Uniform(3)
+    assert CourseStatistics(course).curriculum is course
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    course = cursus.Uniform(30)
+    statistics = CourseStatistics(course, tracked=1)
+    statistics.released(cursus.Episodes.of([True] * 30, task=np.arange(30)), [])
+    saved = statistics.state()
+    for tracked in (0, 2, 3):
+        with pytest.raises(StateError, match=f"tracked={tracked}"):
+            CourseStatistics(course, tracked=tracked).load(saved)
+    with pytest.raises(StateError, match="rows"):
+        CourseStatistics(course, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
+    smaller = CourseStatistics(course, tracked=1, max_labels=8)
+    smaller.load(saved)
+    assert sum("per_label_success" in name for name in smaller.report()) <= 8
 
 
 def test_a_curriculum_without_notes_has_figures_by_label() -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import cursus
 from cursus.errors import ResultError, SettingsError, SharedMemoryError, TeacherError, TicketError
+from cursus.metrics import CourseStatistics
 from cursus.replay import replay
 
 MEMORIES = ["local", "shared"]
@@ -229,7 +231,101 @@ def test_what_remote_workers_had_open_is_lost_when_a_run_is_resumed(tmp_path: Pa
     remote.close()
     teacher.close()
     again = cursus.Teacher.resume(cursus.LearningProgress(5), tmp_path / "run")
-    assert (again.counts.lost, again.counts.in_flight) == (1, 1)
+    statistics = again.watch(CourseStatistics(again.curriculum))
     assert again.assign([0]).tickets.tolist() == given.tickets.tolist()
+    assert (again.counts.lost, again.counts.in_flight) == (1, 1)
+    assert statistics.report()["env_curriculum_stats/total_samples"] == 0
     again.close()
     assert replay(tmp_path / "run").same
+
+
+def test_a_drain_is_one_moment_in_a_replay(tmp_path: Path) -> None:
+    with cursus.Teacher(cursus.LearningProgress(5), run=tmp_path / "run", seed=3) as teacher:
+        slow, fast = (cursus.RemoteTeacher(teacher.remote(memory="local")) for _ in range(2))
+        slow.assign()
+        for turn in range(300):
+            fast.assign()
+            fast.report(success=turn % 2 == 0, returns=1, length=1)
+        slow.withdraw()
+        teacher.drain()
+        for _ in range(50):
+            given = teacher.assign(range(8))
+            teacher.report(given.tickets, success=[True] * 8, returns=[1] * 8, lengths=[1] * 8)
+    found = replay(tmp_path / "run")
+    assert (found.same, found.episodes) == (True, 700)
+
+
+def test_drawing_ahead_changes_nothing_about_a_staged_course(tmp_path: Path) -> None:
+    course = cursus.Staged({"all": range(6)}, tasks=cursus.Product(a=["x", "y", "z"], b=range(2), label_by=["a"]))
+    with cursus.Teacher(course, run=tmp_path / "run") as teacher:
+        remote = cursus.RemoteTeacher(teacher.remote(memory="local"))
+        for _ in range(20):
+            remote.assign()
+            remote.report(success=False, returns=0, length=1)
+            teacher.drain()
+            given = teacher.assign([0, 1])
+            teacher.report(given.tickets, success=[False] * 2, returns=[0] * 2, lengths=[1] * 2)
+        assert sum(row["drawn"] for row in course.status()["labels"]) == 40
+    assert replay(tmp_path / "run").same
+
+
+def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
+    sessions = []
+    for number in range(3):
+        course = cursus.Uniform(1_000_000)
+        run = tmp_path / "run"
+        with cursus.Teacher.resume(course, run) if number else cursus.Teacher(course, run=run, seed=3) as teacher:
+            remote = cursus.RemoteTeacher(teacher.remote(memory="local"))
+            tasks = []
+            for _ in range(10):
+                tasks.append(remote.assign().id)
+                remote.report(success=True, returns=1, length=1)
+                teacher.drain()
+            remote.close()
+            teacher.drain()
+            teacher.checkpoint()
+            sessions.append(set(tasks))
+    assert not sessions[0] & sessions[1]
+    assert not sessions[1] & sessions[2]
+
+
+def test_what_the_teacher_learns_otherwise_reaches_remote_workers() -> None:
+    course = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.NoMixing())
+    with cursus.Teacher(course) as teacher:
+        remote = cursus.RemoteTeacher(teacher.remote(memory="local"))
+        for _ in range(30):
+            given = teacher.assign(range(8))
+            teacher.report(given.tickets, success=[True] * 8, returns=[1] * 8, lengths=[1] * 8)
+        assert course.stage == "run"
+        teacher.drain()
+        assert remote.assign().label == "run"
+        remote.close()
+
+
+def test_statistics_that_nobody_asked_for_again_are_kept(tmp_path: Path) -> None:
+    with cursus.Teacher(cursus.Uniform(5), run=tmp_path / "run") as teacher:
+        teacher.watch(CourseStatistics(teacher.curriculum))
+        teacher.assign(range(11))
+        teacher.checkpoint()
+    with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as teacher:
+        teacher.checkpoint()
+    with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as teacher:
+        statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+        assert statistics.report()["env_curriculum_stats/total_samples"] == 11
+
+
+def test_a_second_thread_is_told_so() -> None:
+    class Slow(cursus.Uniform):
+        def update(self, episodes: cursus.Episodes) -> list[cursus.Decision]:
+            time.sleep(0.3)
+            return []
+
+    with cursus.Teacher(Slow(3)) as teacher:
+        given = teacher.assign([0])
+        thread = threading.Thread(target=lambda: teacher.report(given.tickets, success=[True], returns=[1.0], lengths=[1]))
+        thread.start()
+        time.sleep(0.1)
+        with pytest.raises(TeacherError, match="one thread at a time"):
+            teacher.assign([1])
+        thread.join()
+        teacher.assign([1])

@@ -173,9 +173,29 @@ def _complaint(hint: Any, value: Any) -> str | None:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "callable_type":
-            return "a function cannot be read from a file. Make this object in Python and pass it on."
+            return _no_function(value)
+        key = str(first["loc"][0]) if first["loc"] else ""
+        if isinstance(value, dict) and isinstance(value.get(key), dict):
+            return f'{key!r} is a table here. If a dotted path is meant, put it in quotes: "{_dotted(key, value[key])}" = ….'
         return f"{first['msg']}, not {value!r:.60}."
     return None
+
+
+def _no_function(value: Any) -> str:
+    if isinstance(value, str) and ":" in value:  # as `describe` writes functions, so that it comes from a recorded run
+        return (
+            f"of a function a run records only the name, {value!r:.60}. Make the curriculum in Python and pass it on: "
+            "cursus.replay.replay(run, curriculum)."
+        )
+    return "a function cannot be read from a file. Make this object in Python and pass it on."
+
+
+def _dotted(path: str, table: Any) -> str:
+    """The path that was meant where TOML has read its parts as tables in tables."""
+    while isinstance(table, dict) and table:
+        key, table = next(iter(table.items()))
+        path = f"{path}.{key}"
+    return path
 
 
 def _adapter(hint: Any) -> pydantic.TypeAdapter[Any]:

@@ -48,6 +48,9 @@ class Mail:
     ended: NDArray[Any]
     withdrawn: NDArray[Any]
 
+    def __len__(self) -> int:
+        return len(self.begun) + len(self.ended) + len(self.withdrawn)
+
 
 @dataclass
 class Correspondence:
@@ -68,15 +71,14 @@ class Correspondence:
 
     def seat(self, curriculum: Curriculum, num_envs: int) -> Seat:
         """A place for one more worker."""
-        made = Seat(self.memory.member(), curriculum.tasks, self.seed, self._next_env, num_envs)
+        made = Seat(self.memory.member(), curriculum.tasks, self.seed, self._next_env, num_envs, curriculum.score_bounds)
         self._seats.append(made)
         self._next_env += num_envs
         return made
 
-    def publish(self, curriculum: Curriculum, results: int) -> None:
+    def publish(self, curriculum: Curriculum, next_ticket: int, results: int) -> None:
         """Draw tasks ahead and let workers take from them; `results` is how many the curriculum has seen."""
-        version = max(self._known_at, default=0) + 1
-        draw = curriculum.sample(TicketStream(self.seed, version * _LISTED, _LISTED, purpose=_DRAWS_AHEAD))
+        draw = curriculum.peek(TicketStream(self.seed, next_ticket * _LISTED, _LISTED, purpose=_DRAWS_AHEAD))
         published = self.memory.publish({"tasks": draw.tasks, "tags": draw.tags})
         self._known_at[published] = results
         if len(self._known_at) > _REMEMBERED:

@@ -18,6 +18,7 @@
     └── MissingExtra       an optional library is not installed (also an ImportError)
 
     CheckpointWarning      the newest checkpoint is damaged, an older one was used
+    MetricsWarning         a writer of metrics failed; training and the other writers go on
 """
 
 
@@ -63,6 +64,10 @@ class CheckpointError(CursusError):
 
 class CheckpointWarning(UserWarning):
     """The newest checkpoint is damaged; an older one was used instead."""
+
+
+class MetricsWarning(UserWarning):
+    """A writer of metrics failed; training and the other writers go on."""
 
 
 class EnvError(CursusError):

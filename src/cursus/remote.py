@@ -6,6 +6,7 @@ it ended into a ring of its own, which the teacher drains. A worker never holds 
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from types import TracebackType
@@ -42,6 +43,7 @@ class Seat:
     seed: int
     first_env: int
     num_envs: int
+    score_bounds: tuple[float, float] | None
 
 
 class RemoteTeacher:
@@ -71,6 +73,7 @@ class RemoteTeacher:
         self._open: dict[int, int] = {}  # environment → serial number of its open episode
         self._serial = 0
         self._looked_at = time.monotonic()
+        self._pid = os.getpid()
 
     @property
     def tasks(self) -> TaskSpace:
@@ -101,7 +104,8 @@ class RemoteTeacher:
         serial, one = self._serial_of(env), np.zeros(1, dtype=np.int64)
         won = bool(truth([success], one)[0])
         gained, lasted = float(finite("return", [returns], one)[0]), int(whole("length", [length], one)[0])
-        scored = float(won) if score is None else float(finite("score", [score], one)[0])
+        bounds = self._seat.score_bounds
+        scored = float(won) if score is None else float(finite("score", [score], one, *([bounds] if bounds else []))[0])
         self._say(ENDED, env, serial, success=won, returns=gained, length=lasted, score=scored)
         del self._open[env]
 
@@ -115,8 +119,10 @@ class RemoteTeacher:
 
         Where the ring is full, the teacher is given so much time to drain it.
         """
-        for env in list(self._open):
-            self.withdraw(env)
+        if os.getpid() == self._pid and self._member.owner_alive():
+            for env in list(self._open):
+                self.withdraw(env)
+        self._open.clear()
         self._member.close(timeout_s)
 
     def __enter__(self) -> Self:

@@ -77,6 +77,12 @@ def course_of(run: str | Path, curriculum: Curriculum | None = None) -> Curricul
     return course
 
 
+def released_episodes(run: str | Path) -> list[Episodes]:
+    """All results of a run in the order in which the curriculum saw them."""
+    config = RunFolder(run).read_config()
+    return [released for _, released in _walk(run, config) if released is not None and len(released)]
+
+
 def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
     """What other gates would have decided in each visit of a staged run.
 
@@ -161,7 +167,7 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
 
 
 def _enter(book: TicketBook, event: dict[str, Any]) -> bool:
-    """Enter an event into the book; whether it settled tickets."""
+    """Enter an event into the book; whether results were released after it."""
     kind = event["event"]
     if kind == "assign":
         if event["first"] != book.next_ticket:
@@ -176,7 +182,7 @@ def _enter(book: TicketBook, event: dict[str, Any]) -> bool:
         book.lose(book.check_open(event["ticket"]))
     elif kind == "withdraw":
         book.withdraw(book.check_open(event["ticket"]))
-    return kind in ("finish", "lose", "withdraw")
+    return kind == "drain" or (kind in ("finish", "lose", "withdraw") and not event.get("remote"))
 
 
 def _ints(values: Any) -> np.typing.NDArray[np.int64]:

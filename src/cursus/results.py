@@ -11,6 +11,7 @@ from cursus.errors import ResultError
 from cursus.types import BoolArray, FloatArray, IntArray
 
 _MOST = 2**40
+_LARGEST = 1e100  # whose square is still a number
 
 
 def truth(values: Any, tickets: IntArray) -> BoolArray:
@@ -30,8 +31,8 @@ def truth(values: Any, tickets: IntArray) -> BoolArray:
     return column.astype(np.bool_)
 
 
-def finite(name: str, values: Any, tickets: IntArray) -> FloatArray:
-    """A column of finite numbers."""
+def finite(name: str, values: Any, tickets: IntArray, bounds: tuple[float, float] = (-_LARGEST, _LARGEST)) -> FloatArray:
+    """A column of finite numbers within bounds."""
     column = _column(name, values, tickets)
     if column.dtype.kind not in "biuf":
         raise ResultError(f"{name}s must be numbers, not {values!r:.80}.")
@@ -39,6 +40,12 @@ def finite(name: str, values: Any, tickets: IntArray) -> FloatArray:
     wrong = ~np.isfinite(numbers)
     if wrong.any():
         raise ResultError(f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]}: it must be a finite number.")
+    outside = (numbers < bounds[0]) | (numbers > bounds[1])
+    if outside.any():
+        raise ResultError(
+            f"the {name} of ticket {tickets[outside][0]} is {numbers[outside][0]:g}: it must lie between {bounds[0]:g} and "
+            f"{bounds[1]:g}."
+        )
     return numbers
 
 

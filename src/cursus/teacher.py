@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -22,18 +22,22 @@ from cursus.errors import SettingsError, StateError, TeacherError
 from cursus.ledger import SCHEMA, Ledger, RunFolder
 from cursus.memory.make import MemoryKind
 from cursus.randomness import TicketStream, check_seed
+from cursus.register import Register
 from cursus.remote import Seat
 from cursus.results import finite, truth, whole
 from cursus.resuming import compare_settings, newest_checkpoint
 from cursus.settings import check_count, check_kind, describe
 from cursus.tickets import Counts, TicketBook
-from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, Tree
+from cursus.types import Decision, IntArray, Tree
+from cursus.watching import Watchers, WatcherT
 
 _log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
 _SAVED_DECISIONS = 50
 _STATUS_SECONDS = 1.0
+_STATUS_COST_SHARE = 20  # a status that takes long to make is made so much more seldom
 _PUBLISH_SECONDS = 0.05
+_ONE_THREAD = "another thread is in the middle of an act of this teacher. Use a teacher from one thread at a time."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +52,22 @@ class Assignment:
         return len(self.tickets)
 
 
-class Watcher(Protocol):
-    """Something that is told everything that is drawn and every result, such as statistics. Its state is saved."""
-
-    name: str
-
-    def assigned(self, tasks: IntArray) -> None:
-        """Tasks were drawn."""
-
-    def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
-        """Results were shown to the curriculum, which decided this."""
-
-    def state(self) -> Tree:
-        """Everything that `load` needs."""
-
-    def load(self, state: Tree) -> None:
-        """Continue from a state."""
-
-
-WatcherT = TypeVar("WatcherT", bound=Watcher)
-
-
 class _OneAct:
     """What an act changes in book, ledger and curriculum, it changes in all of them or the teacher refuses to go on."""
 
     def __init__(self, teacher: Teacher) -> None:
         self._teacher = teacher
+        self._lock = threading.Lock()
+
+    @property
+    def in_another_thread(self) -> bool:
+        """Whether another thread is in the middle of an act."""
+        return self._lock.locked() and self._thread != threading.get_ident()
 
     def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise TeacherError(_ONE_THREAD)
+        self._thread = threading.get_ident()
         self._teacher._refusal = (
             "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
             "Resume the run from its newest checkpoint, or make a new teacher."
@@ -84,6 +76,7 @@ class _OneAct:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self._teacher._refusal = None
+        self._lock.release()
 
 
 class Teacher:
@@ -108,7 +101,6 @@ class Teacher:
     []
     """
 
-    _ledger: Ledger | None = None
     _correspondence: Correspondence | None = None
 
     def __init__(
@@ -124,8 +116,8 @@ class Teacher:
         if run is None:
             return
         try:
-            self._ledger = Ledger.create(run, self._config(id=secrets.token_hex(16)))
-            self._ledger.write("start", urgent=True, schema=SCHEMA, time=time.time())
+            self._register.ledger = ledger = Ledger.create(run, self._config(id=secrets.token_hex(16)))
+            ledger.write("start", urgent=True, schema=SCHEMA, time=time.time())
             self.checkpoint()
             self.flush()
         except BaseException:
@@ -141,14 +133,16 @@ class Teacher:
         self._lag = None if max_lag is None else int(max_lag)
         self._ahead = int(ahead)
         self._book = TicketBook(max_lag=self._lag, ahead=self._ahead)
+        self._register = Register(self._book)
         self._curriculum = curriculum
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
-        self._status_at = 0.0
+        self._status_due = 0.0
         self._published_at = 0.0
+        self._published_results, self._decided_since = -1, False
+        self._remote_orphans = False
         self._refusal: str | None = None
         self._one_act = _OneAct(self)
-        self._watchers: dict[str, Watcher] = {}
-        self._watcher_states: dict[str, Tree] = {}
+        self._watchers = Watchers()
         self.caller_state: Tree = None
         """What the caller handed to the checkpoint that this teacher was resumed from."""
         curriculum.claim(self)
@@ -166,13 +160,15 @@ class Teacher:
         teacher._prepare(curriculum, config["seed"], config["max_lag"], config["ahead"])
         try:
             compare_settings(config, teacher._config(id=config.get("id", "")))
-            teacher._ledger, removed = Ledger.reopen(run)
-            path, state = newest_checkpoint(teacher._ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
+            teacher._register.ledger, removed = Ledger.reopen(run)
+            path, state = (
+                newest_checkpoint(teacher._register.ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
+            )
             teacher._load(state, path, config)
-            teacher._ledger.write(
+            teacher._register.ledger.write(
                 "resume", urgent=True, cut=state["position"], checkpoint=path.name, torn_bytes=removed, time=time.time()
             )
-            teacher._lose_remote()
+            teacher._remote_orphans = True
             teacher.flush()
         except BaseException:
             teacher._abandon()
@@ -180,15 +176,23 @@ class Teacher:
         return teacher
 
     def _lose_remote(self) -> None:
-        """Settle the tickets of workers that chose for themselves: those workers have ended with the old run."""
+        """Settle the tickets of workers that chose for themselves: those workers have ended with the old run.
+
+        This waits for the first act after a resume, so that watchers are there to be told.
+        """
+        self._remote_orphans = False
         if orphans := [ticket for ticket, env in self.in_flight().items() if env >= REMOTE_ENVS]:
             self.lose(orphans)
+
+    @property
+    def _ledger(self) -> Ledger | None:
+        return self._register.ledger
 
     def _abandon(self) -> None:
         """Let go of everything after a beginning that failed."""
         if self._ledger is not None:
             self._ledger.abandon()
-            self._ledger = None
+            self._register.ledger = None
         self._curriculum.release(self)
 
     def _config(self, *, id: str) -> dict[str, Any]:  # noqa: A002 – the key in the file
@@ -230,12 +234,8 @@ class Teacher:
         return self._hand_out(envs, tasks, draw.tags), tasks
 
     def _hand_out(self, envs: IntArray, tasks: IntArray, tags: IntArray, *, remote: bool = False) -> IntArray:
-        tickets = self._book.open(envs, tasks, tags)
-        if self._ledger is not None:
-            columns = {"env": envs.tolist(), "task": tasks.tolist(), "tag": tags.tolist()}
-            self._ledger.write("assign", first=int(tickets[0]), **columns, **({"remote": True} if remote else {}))
-        for watcher in self._watchers.values():
-            watcher.assigned(tasks)
+        tickets = self._register.hand_out(envs, tasks, tags, remote=remote)
+        self._watchers.assigned(tasks)
         return tickets
 
     def report(self, tickets: Any, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> list[Decision]:
@@ -248,54 +248,35 @@ class Teacher:
         won = truth(success, numbers)
         gained = finite("return", returns, numbers)
         lasted = whole("length", lengths, numbers)
-        scored = None if scores is None else finite("score", scores, numbers)
+        bounds = self._curriculum.score_bounds
+        scored = None if scores is None else finite("score", scores, numbers, *([bounds] if bounds else []))
         self._at_the_door()
         with self._one_act:
-            self._settle_finished(numbers, won, gained, lasted, scored)
+            self._register.finish(numbers, won, gained, lasted, scored)
             return self._decide()
-
-    def _settle_finished(
-        self, tickets: IntArray, won: BoolArray, gained: FloatArray, lasted: IntArray, scored: FloatArray | None
-    ) -> None:
-        self._book.finish(tickets, won, gained, lasted, won.astype(np.float64) if scored is None else scored)
-        if self._ledger is not None:
-            columns = {"success": won.astype(int), "return": gained, "length": lasted}
-            if scored is not None:
-                columns["score"] = scored
-            self._ledger.write("finish", ticket=tickets.tolist(), **{name: column.tolist() for name, column in columns.items()})
 
     def lose(self, tickets: Any) -> list[Decision]:
         """Settle tickets whose worker is gone. They count neither as success nor as failure."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
         with self._one_act:
-            self._settle_lost(numbers)
+            self._register.lose(numbers)
             return self._decide()
-
-    def _settle_lost(self, tickets: IntArray) -> None:
-        self._book.lose(tickets)
-        if self._ledger is not None and len(tickets):
-            self._ledger.write("lose", urgent=True, ticket=tickets.tolist())
 
     def withdraw(self, tickets: Any) -> list[Decision]:
         """Settle tickets that are taken back before they were played."""
         numbers = self._book.check_open(tickets)
         self._at_the_door()
         with self._one_act:
-            self._settle_withdrawn(numbers)
+            self._register.withdraw(numbers)
             return self._decide()
-
-    def _settle_withdrawn(self, tickets: IntArray) -> None:
-        self._book.withdraw(tickets)
-        if self._ledger is not None:
-            self._ledger.write("withdraw", ticket=tickets.tolist())
 
     def _decide(self) -> list[Decision]:
         episodes = self._book.release()
         decisions = self._curriculum.update(episodes)
-        for watcher in self._watchers.values():
-            watcher.released(episodes, decisions)
+        self._watchers.released(episodes, decisions)
         self._decisions.extend(decisions)
+        self._decided_since |= bool(decisions)
         for decision in decisions:
             where = f"ticket {decision.ticket:,}, {self._book.num_envs} environments"
             _log.info("[curriculum] %s: %s (%s)", decision.kind, decision.text, where)
@@ -314,21 +295,20 @@ class Teacher:
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
         self._check_usable()
+        if self._remote_orphans:
+            self._lose_remote()
         if self._ledger is not None and self._ledger.flush_if_due():
             self._write_status()
 
     def _check_usable(self) -> None:
+        if self._one_act.in_another_thread:
+            raise TeacherError(_ONE_THREAD)
         if self._refusal is not None:
             raise TeacherError(self._refusal)
 
     def watch(self, watcher: WatcherT) -> WatcherT:
         """Tell `watcher` everything from here on; in a resumed run it first continues from where it was."""
-        if watcher.name in self._watchers:
-            raise SettingsError(f"a watcher called {watcher.name!r} is here already. Give the other one another name.")
-        if watcher.name in self._watcher_states:
-            watcher.load(self._watcher_states.pop(watcher.name))
-        self._watchers[watcher.name] = watcher
-        return watcher
+        return self._watchers.add(watcher)
 
     # ---- workers that choose for themselves
 
@@ -340,6 +320,7 @@ class Teacher:
         """
         self._check_usable()
         check_count("num_envs", num_envs)
+        check_count("members", members)
         if self._correspondence is None:
             self._correspondence = Correspondence.begin(memory, self._seed, members)
             self._publish()
@@ -350,15 +331,17 @@ class Teacher:
         if self._correspondence is None:
             return []
         self._at_the_door()
-        released = self._book.released
+        decisions: list[Decision] = []
         with self._one_act:
-            self._take_mail(self._correspondence)
-            decisions = self._decide()
-        if self._book.released > released and (decisions or time.monotonic() - self._published_at > _PUBLISH_SECONDS):
+            if self._take_mail(self._correspondence):
+                decisions = self._decide()
+        due = self._decided_since or time.monotonic() - self._published_at > _PUBLISH_SECONDS
+        if due and self._book.released != self._published_results:
             self._publish()
         return decisions
 
-    def _take_mail(self, correspondence: Correspondence) -> None:
+    def _take_mail(self, correspondence: Correspondence) -> bool:
+        """Enter what remote workers said, and whether there was anything; a `drain` in the record says that it is complete."""
         mail = correspondence.read(self._book.released)
         if len(mail.begun):
             envs, tasks, tags = (mail.begun[name].copy() for name in ("env", "task", "tag"))
@@ -366,16 +349,23 @@ class Teacher:
         ended, tickets = correspondence.settle(mail.ended)
         if len(tickets):
             columns = (ended[name].copy() for name in ("returns", "length", "score"))
-            self._settle_finished(tickets, ended["success"] != 0, *columns)
+            self._register.finish(tickets, ended["success"] != 0, *columns, remote=True)
         _, withdrawn = correspondence.settle(mail.withdrawn)
         if len(withdrawn):
-            self._settle_withdrawn(withdrawn)
-        self._settle_lost(correspondence.orphans())
+            self._register.withdraw(withdrawn, remote=True)
+        orphans = correspondence.orphans()
+        if len(orphans):
+            self._register.lose(orphans, remote=True)
+        if not len(mail) and not len(orphans):
+            return False
+        self._register.complete_drain()
+        return True
 
     def _publish(self) -> None:
         if self._correspondence is not None:
-            self._correspondence.publish(self._curriculum, self._book.released)
+            self._correspondence.publish(self._curriculum, self._book.next_ticket, self._book.released)
             self._published_at = time.monotonic()
+            self._published_results, self._decided_since = self._book.released, False
 
     @property
     def staleness(self) -> Staleness:
@@ -397,7 +387,7 @@ class Teacher:
             "decisions": [asdict(decision) for decision in list(self._decisions)[-_SAVED_DECISIONS:]],
             "tickets": self._book.state(),
             "curriculum": self._curriculum.state(),
-            "watchers": {name: watcher.state() for name, watcher in self._watchers.items()},
+            "watchers": self._watchers.state(),
             "caller": caller_state,
         }
         path = checkpoint.write(self._ledger.folder.checkpoints, position, state)
@@ -413,7 +403,7 @@ class Teacher:
             self._book.load(state["tickets"])
             self._curriculum.load(state["curriculum"])
             self._decisions.extend(Decision(**each) for each in state["decisions"])
-            self._watcher_states = dict(state["watchers"])
+            self._watchers.load(state["watchers"])
             self.caller_state = state["caller"]
         except Exception as error:  # whatever a state of another shape makes a curriculum raise
             raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
@@ -432,7 +422,7 @@ class Teacher:
         if self._ledger is not None:
             self._write_status(force=True)
             self._ledger.close()
-            self._ledger = None
+            self._register.ledger = None
         if self._correspondence is not None:
             self._correspondence.close()
         self._refusal = self._refusal or "this teacher is closed. Make a new one, or resume its run."
@@ -508,6 +498,7 @@ class Teacher:
 
     def _write_status(self, force: bool = False) -> None:
         now = time.monotonic()
-        if self._ledger is not None and (force or now - self._status_at >= _STATUS_SECONDS):
-            self._status_at = now
+        if self._ledger is not None and (force or now >= self._status_due):
             self._ledger.write_status({**self.status(), "time": time.time()})
+            cost = time.monotonic() - now
+            self._status_due = now + max(_STATUS_SECONDS, _STATUS_COST_SHARE * cost)

@@ -103,6 +103,8 @@ class Glimpse:
     """The progress that is made on each."""
     counts: IntArray
     """How many results each has brought."""
+    total: int
+    """How many tasks there are of which these are some: all that are under practice."""
 
 
 @dataclass(frozen=True, slots=True)

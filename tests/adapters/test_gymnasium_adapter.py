@@ -62,6 +62,78 @@ def test_set_task_reaches_an_environment_that_knows_no_options() -> None:
     envs.close()
 
 
+class Moody(Corridor):
+    """Refuses every second task that it is given, and every third reset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks_given = 0
+
+    def take(self, task: cursus.Task) -> None:
+        self.tasks_given += 1
+        if self.tasks_given % 2 == 0:
+            raise ValueError("not this one")
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if self.resets % 3 == 2:
+            self.resets += 1
+            raise OSError("no maze today")
+        return super().reset(seed=seed, options=options)
+
+
+class Holey(cursus.Discrete):
+    """A space with tasks that cannot be made."""
+
+    def params(self, task: int) -> Any:
+        if task % 2:
+            raise ValueError("a task that cannot be made")
+        return super().params(task)
+
+
+def goes_on(env: CurriculumEnv) -> int:
+    """Play 30 episodes, some of which cannot begin; how many could not."""
+    failures = 0
+    for _ in range(30):
+        try:
+            env.reset()
+        except (ValueError, OSError) as error:
+            failures += 1
+            assert "ticket" not in str(error)
+            continue
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step(0)
+            over = terminated or truncated
+    return failures
+
+
+@pytest.mark.parametrize(
+    ("space", "settings"), [(Holey(10), {}), (cursus.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})]
+)
+def test_a_reset_that_fails_gives_its_task_back_at_the_next(space: Any, settings: Any) -> None:
+    env = CurriculumEnv(Moody(), cursus.Uniform(space), **settings)
+    failures = goes_on(env)
+    assert failures > 5
+    env.reset()
+    counts = env.teacher.counts
+    assert (counts.finished, counts.withdrawn, counts.in_flight) == (30 - failures, failures, 1)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "settings"), [(Holey(10), {}), (cursus.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})]
+)
+def test_a_reset_at_a_seat_that_fails_gives_its_task_back(space: Any, settings: Any) -> None:
+    with cursus.Teacher(cursus.Uniform(space)) as teacher:
+        env = CurriculumEnv(Moody(), seat=teacher.remote(memory="local"), **settings)
+        failures = goes_on(env)
+        assert failures > 5
+        env.close()
+        teacher.drain()
+        counts = teacher.counts
+        assert (counts.finished, counts.withdrawn, counts.in_flight) == (30 - failures, failures, 0)
+
+
 def test_a_holder_without_a_task_says_what_to_do() -> None:
     with pytest.raises(SettingsError, match="CurriculumVecEnv"):
         CurriculumEnv(Corridor()).reset()

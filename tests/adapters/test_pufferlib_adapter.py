@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,8 @@ pytest.importorskip("pufferlib", reason="PufferLib is not installed: make puffer
 
 import cursus
 from cursus.adapters import pufferlib as adapter
-from cursus.errors import SettingsError
-from worlds import Corridor
+from cursus.errors import SettingsError, TeacherError, WorkerError
+from worlds import Corridor, Trouble
 
 
 def played(envs: Any, steps: int) -> None:
@@ -42,17 +45,86 @@ def test_workers_are_taught_and_everything_is_accounted_for(backend: Any, make: 
             assert teacher.curriculum.stage == "fly"
 
 
-def test_a_worker_that_is_killed_loses_what_it_had_open() -> None:
+@pytest.mark.parametrize(
+    ("what", "how"), [("kill", "killed by SIGKILL"), ("exit", "exit code 3"), ("raise", "exit code 1.*traceback")]
+)
+@pytest.mark.parametrize("batch", [{}, {"batch_size": 2}, {"batch_size": 2, "sync_traj": False}])
+@pytest.mark.timeout(60)
+def test_a_worker_that_dies_is_named_at_once(what: str, how: str, batch: dict[str, Any]) -> None:
     with cursus.Teacher(cursus.Uniform(5)) as teacher:
-        envs = adapter.make(Corridor, teacher, num_envs=2, num_workers=2, overwork=True)
-        played(envs, 50)
-        victim = envs.processes[1]
-        os.kill(victim.pid, signal.SIGKILL)
-        victim.join()
-        teacher.drain()
-        assert teacher.counts.lost == 1
+        envs = adapter.make(partial(Trouble, what, at=30), teacher, num_envs=4, num_workers=2, overwork=True, **batch)
+        envs.async_reset(seed=1)
+        heard = time.monotonic()
+        with pytest.raises(WorkerError, match=rf"worker \d \(pid \d+, environments (0 to 1|2 to 3)\) died \({how}"):
+            for _ in range(1000):
+                observations = envs.recv()[0]
+                heard = time.monotonic()
+                envs.send(np.zeros(len(observations), dtype=np.int64))
+        assert time.monotonic() - heard < 2.0
+        for attempt in (envs.recv, envs.async_reset):
+            with pytest.raises(WorkerError):
+                attempt()
         envs.close()
+        counts = teacher.counts
+        assert counts.in_flight == 0
+        assert counts.lost >= 2
+        assert counts.assigned == counts.finished + counts.lost + counts.withdrawn
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_is_killed_ends_the_wait_for_it_and_loses_what_it_had_open() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+        envs = adapter.make(partial(Trouble, "stop", at=30), teacher, num_envs=2, num_workers=2, overwork=True)
+        envs.async_reset(seed=1)
+        victim = envs.processes[1]
+        threading.Timer(1.5, os.kill, (victim.pid, signal.SIGKILL)).start()
+        with pytest.raises(WorkerError, match=rf"worker 1 \(pid {victim.pid}, environment 1\) died \(killed by SIGKILL\)"):
+            for _ in range(1000):
+                envs.recv()
+                envs.send(np.zeros(2, dtype=np.int64))
+        envs.close()
+        assert teacher.counts.lost == 2
         assert teacher.counts.in_flight == 0
+        again = adapter.make(Corridor, teacher, num_envs=2, num_workers=2, overwork=True)
+        played(again, 50)
+        again.close()
+        assert teacher.counts.in_flight == 0
+
+
+@pytest.mark.parametrize("backend", ["serial", "multiprocessing"])
+def test_seats_that_were_left_are_taken_again(backend: Any) -> None:
+    settings = {"num_workers": 2} if backend == "multiprocessing" else {}
+    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+        for _ in range(6):
+            envs = adapter.make(Corridor, teacher, num_envs=64, backend=backend, **settings)
+            played(envs, 3)
+            envs.close()
+            envs.close()
+        counts = teacher.counts
+        assert counts.assigned == counts.finished + counts.lost + counts.withdrawn >= 6 * 64
+
+
+def test_the_first_call_decides_how_many_seats_there_are() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+        first = adapter.make(Corridor, teacher, num_envs=4, backend="serial", members=10)
+        for _ in range(3):
+            with pytest.raises(SettingsError, match="all 10 rings"):
+                adapter.make(Corridor, teacher, num_envs=7, backend="serial", members=100)
+        second = adapter.make(Corridor, teacher, num_envs=6, backend="serial")
+        for envs in (first, second):
+            played(envs, 5)
+        first.close()
+        second.close()
+    with pytest.raises(TeacherError, match="closed"):
+        adapter.make(Corridor, teacher, num_envs=4, backend="serial")
+
+
+def test_a_beginning_that_fails_leaves_its_seats() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+        for _ in range(4):
+            with pytest.raises(Exception, match="num_envs must be divisible by batch_size"):
+                adapter.make(Corridor, teacher, num_envs=100, num_workers=2, batch_size=30)
+        adapter.make(Corridor, teacher, num_envs=256, backend="serial").close()
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -109,17 +109,88 @@ def test_falling_returns_count_as_well() -> None:
 
 def test_an_episode_that_never_ended_says_nothing_about_returns() -> None:
     course = cursus.LearningProgress(2, signal="return")
-    episodes = cursus.Episodes.of([False, False], task=[0, 1])
-    episodes.outcome[:] = [cursus.Outcome.CENSORED, cursus.Outcome.FINISHED]
-    course.update(episodes)
-    assert course.counts.tolist() == [0, 1]
+    for turn in range(256):
+        episodes = cursus.Episodes.of([False, False], task=[0, 1], first_ticket=2 * turn)
+        episodes.outcome[:] = [cursus.Outcome.CENSORED, cursus.Outcome.FINISHED]
+        course.update(episodes)
+    assert course.counts.tolist() == [0, 256]
 
 
-def test_a_score_outside_its_bounds_is_refused_and_says_what_to_do() -> None:
-    episodes = cursus.Episodes.of([True])
-    episodes.score[:] = 3.5
-    with pytest.raises(ResultError, match=r'ticket 0 brought the score 3.5.*signal="return"'):
-        cursus.LearningProgress(2).update(episodes)
+@pytest.mark.parametrize("scale", [1.0, 0.01, 1e-5, 1e4])
+def test_the_scale_of_rare_rewards_is_found(scale: float) -> None:
+    """Most episodes bring nothing, and one task begins to bring something."""
+    course, dice = cursus.LearningProgress(20, signal="return"), np.random.default_rng(0)
+    for turn in range(150):
+        episodes = cursus.Episodes.of([False] * 20, task=np.arange(20), first_ticket=20 * turn)
+        episodes.returns[2] = scale * (dice.random() < turn / 300)
+        course.update(episodes)
+    assert course.weights()[2] > 0.7
+
+
+@pytest.mark.parametrize("crash", [-100.0, -1e9])
+def test_a_crash_in_the_first_episodes_does_not_bend_the_course(crash: float) -> None:
+    course, dice = cursus.LearningProgress(10, signal="return"), np.random.default_rng(0)
+    for turn in range(400):
+        episodes = cursus.Episodes.of([False] * 10, task=np.arange(10), first_ticket=10 * turn)
+        episodes.returns[:] = 1 + dice.normal(0, 0.1, 10)
+        episodes.returns[4] += turn / 400
+        if turn == 1:
+            episodes.returns[7] = crash
+        course.update(episodes)
+    assert course.weights()[4] > 0.7
+
+
+def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
+    with cursus.Teacher(cursus.Mixture(cursus.LearningProgress(2), cursus.Uniform(2), share=0.5)) as teacher:
+        given = teacher.assign([0, 1])
+        result = {"success": [True], "returns": [2.0], "lengths": [1]}
+        with pytest.raises(ResultError, match=r"the score of ticket 1 is 2: it must lie between 0 and 1"):
+            teacher.report(given.tickets[1:], **result, scores=[2.0])
+        teacher.report(given.tickets[1:], **result, scores=[0.5])
+        teacher.report(given.tickets[:1], **result)
+        remote = cursus.RemoteTeacher(teacher.remote(memory="local"))
+        remote.assign()
+        with pytest.raises(ResultError, match="between 0 and 1"):
+            remote.report(success=True, returns=1.0, length=1, score=7.5)
+        remote.close()
+
+
+@pytest.mark.parametrize("first", [-1e3, 1e4, -1e6])
+def test_one_strange_result_does_not_bend_a_line_for_ever(first: float) -> None:
+    course, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    for turn in range(5000):
+        episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
+        episodes.returns[:] = dice.normal(0, 1, 4)
+        if turn == 0:
+            episodes.returns[0] = first
+        course.update(episodes)
+    assert course.weights()[0] < 0.2
+    assert "no trend that stands out" in course.explain(0)
+
+
+@pytest.mark.parametrize("strange", [1e4, -1e12, 1e99])
+def test_one_crash_in_the_middle_does_not_hijack_the_course(strange: float) -> None:
+    course, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    for turn in range(1500):
+        episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
+        episodes.returns[:] = dice.normal(0, 1, 4)
+        episodes.returns[1] += turn / 100
+        if turn == 800:
+            episodes.returns[3] = strange
+        course.update(episodes)
+    assert course.weights()[1] > 0.8
+
+
+@pytest.mark.parametrize("focus", [0.01, 30.0, 150.0])
+@pytest.mark.parametrize("progress", [cursus.Trend(), cursus.Trend(optimism=0), cursus.Scatter()])
+def test_no_focus_is_too_sharp(focus: float, progress: cursus.Progress) -> None:
+    course = cursus.LearningProgress(5, focus=focus, progress=progress)
+    with np.errstate(all="raise"):
+        shown(course, {task: [1.0] * 60 for task in range(5)})
+        weights = course.weights()
+        tasks = course.sample(cursus.TicketStream(0, 0, 2000)).tasks
+    assert weights == pytest.approx([0.2] * 5)
+    assert np.bincount(tasks, minlength=5).min() > 300
 
 
 def test_settings_that_cannot_work_are_refused() -> None:

@@ -135,3 +135,19 @@ def test_what_cannot_work_is_refused() -> None:
         cursus.Pool(100, size=200)
     with pytest.raises(StateError, match="pool of 10"):
         cursus.Pool(100, size=20).load(cursus.Pool(100, size=10).state())
+
+
+def test_a_growing_pool_speaks_only_of_tasks_that_it_has() -> None:
+    course = cursus.Pool(cursus.Named([f"level {n}" for n in range(500)]), size=64, initial=4)
+    assert "-1" not in course.explain()
+    assert len(course.status()["tasks"]) == 4
+    played(course, 30)
+    assert "-1" not in course.explain()
+
+
+def test_new_tasks_are_drawn_evenly_from_a_space_that_is_hardly_larger() -> None:
+    found = np.zeros(110)
+    for seed in range(400):
+        found[cursus.Pool(110, size=100, seed=seed).members()] += 1
+    assert found.min() > 330
+    assert found.max() < 395

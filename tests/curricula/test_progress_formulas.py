@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import cursus
 from cursus.curricula.progress import Bidirectional, LegacyMain, LegacyVMin, Progress, Trend
 from cursus.curricula.progress.bidirectional import reweighted as reweighted_array
+from cursus.errors import SettingsError
 
 histories = st.lists(st.lists(st.floats(0, 1), max_size=40), min_size=1, max_size=12)
 
@@ -144,6 +145,37 @@ def test_legacy_v_min_gives_untried_tasks_most_of_the_draws() -> None:
     assert taught(LegacyVMin(), histories, floor=0.0).weights()[40:].sum() == pytest.approx(0.71, abs=0.01)
 
 
+@pytest.mark.parametrize("measure", [LegacyMain, LegacyVMin])
+@pytest.mark.parametrize("wrong", [-3, "x", math.nan, math.inf, None, True, [0.1]])
+def test_wrong_settings_of_legacy_measures_are_refused(measure: type[Progress], wrong: object) -> None:
+    for name in measure().settings():
+        if (name, wrong) != ("use_baseline_normalization", True):
+            with pytest.raises(SettingsError, match=name):
+                measure(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("measure", "name", "wrong"),
+    [
+        (LegacyMain, "ema_timescale", 7),
+        (LegacyMain, "ema_timescale", 0),
+        (LegacyMain, "slow_timescale_factor", 2),
+        (LegacyMain, "progress_smoothing", 0.6),
+        (LegacyVMin, "early_progress_amplification", 1.5),
+        (LegacyVMin, "use_baseline_normalization", 1),
+        (LegacyVMin, "min_samples_for_lp", 2.5),
+    ],
+)
+def test_settings_of_legacy_measures_have_bounds(measure: type[Progress], name: str, wrong: float) -> None:
+    with pytest.raises(SettingsError, match=name):
+        measure(**{name: wrong})
+
+
+@pytest.mark.parametrize("preset", LegacyVMin.PRESETS)
+def test_every_legacy_preset_is_accepted(preset: str) -> None:
+    assert LegacyVMin(**LegacyVMin.preset(preset).settings()).settings() == LegacyVMin.preset(preset).settings()
+
+
 def test_legacy_presets_are_the_original_ones() -> None:
     assert LegacyVMin.preset("stable").settings()["min_samples_for_lp"] == 20
     assert LegacyVMin.preset("fast_learning").settings()["z_score_amplification"] == 15.0
@@ -196,7 +228,7 @@ def weighted_line(history: list[float], window: int) -> tuple[float, float, floa
 def test_trend_is_a_weighted_regression(history: list[float], window: int) -> None:
     measure = Trend(window=window)
     course = taught(measure, [history])
-    line = measure._line(course._notes, course.counts, course._climate)
+    line = measure._line(course._notes, course.counts, course._watch.climate)
     slope, error, level = weighted_line(history, window)
     assert line.slope[0] == pytest.approx(slope, abs=1e-8)
     assert line.error[0] == pytest.approx(error * math.sqrt(line.variance[0]), rel=1e-6)
@@ -210,5 +242,5 @@ def test_the_standard_error_of_a_trend_is_honest() -> None:
     course = cursus.LearningProgress(2000, progress=measure)
     for n in range(120):
         course.update(cursus.Episodes.of(dice.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
-    line = measure._line(course._notes, course.counts, course._climate)
+    line = measure._line(course._notes, course.counts, course._watch.climate)
     assert np.std(line.slope / line.error) == pytest.approx(1.0, abs=0.06)

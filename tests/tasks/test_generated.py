@@ -1,12 +1,19 @@
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cursus
 from cursus.errors import SettingsError, TaskError
 from cursus.settings import describe
 from cursus.tasks import Buckets, Choice, Generated, Single
@@ -209,3 +216,105 @@ def test_a_class_in_the_place_of_a_generator_is_refused():
         Generated(Single)
     with pytest.raises(SettingsError, match="make={} is not a function that takes a numpy Generator .* nor a task generator"):
         Generated({})
+
+
+def test_a_label_that_is_always_the_same_makes_no_task():
+    def make(rng):
+        raise AssertionError("nobody needs this task")
+
+    assert Generated(make).label(3) == "generated"
+
+
+# ---- fingerprints
+
+
+class Colour(Enum):
+    RED = object()
+
+
+@dataclass
+class Wall:
+    height: float
+    handle: object = field(default_factory=object)
+
+
+def make_anything(rng):
+    number = int(rng.integers(1000))
+    return {
+        "sets": {f"word {each}" for each in rng.integers(1000, size=20).tolist()},
+        "arrays": [rng.random(3), np.float32(number), np.array([object()])],
+        "objects": (object(), Wall(rng.random()), Colour.RED, Path("levels") / str(number), lambda: number, range(number)),
+        3: None,
+        "bytes": b"x" * number,
+        "nested": {"space": cursus.Discrete(number + 1), "colour": [Colour.RED]},
+    }
+
+
+def test_the_fingerprint_is_the_same_in_every_process():
+    code = "from test_generated import *; print(Generated(make_anything, seed=5).fingerprint)"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert found == {Generated(make_anything, seed=5).fingerprint}
+    assert found != {Generated(make_anything, seed=6).fingerprint}
+
+
+def test_another_generator_of_the_same_name_has_another_fingerprint():
+    def variant(add, wall=1.0):
+        def make(rng):
+            return {"size": int(rng.integers(4, 20)) + add, "wall": Wall(wall), "pair": (1, "2")}
+
+        return make
+
+    first = Generated(variant(0))
+    assert first.fingerprint == Generated(variant(0)).fingerprint
+    assert Generated(variant(1)).fingerprint != first.fingerprint
+    assert Generated(variant(0, wall=2.0)).fingerprint != first.fingerprint
+    labels = [Generated(variant(0), label=lambda params, word=word: word).fingerprint for word in "ab"]
+    assert len({*labels, first.fingerprint}) == 3
+    rooms = [Generated(Buckets({"size": 4}, {"size": sizes})).fingerprint for sizes in ([4, 8], [4, 9])]
+    assert len(set(rooms)) == 2
+
+
+def test_params_that_refer_to_themselves_are_left_out_of_the_fingerprint():
+    def make(rng):
+        parent = {"size": int(rng.integers(1000))}
+        parent["children"] = [{"parent": parent}]
+        return parent
+
+    assert Generated(make, seed=1).fingerprint == Generated(make, seed=1).fingerprint
+
+
+def test_a_fingerprint_looks_at_few_tasks():
+    made = []
+
+    def make(rng):
+        made.append(rng)
+        return {"size": 4}
+
+    assert Generated(make).fingerprint
+    assert len(made) <= 12
+    made.clear()
+    assert Generated(make, size=2).fingerprint
+    assert len(made) == 2
+
+
+def test_a_resumed_run_notices_another_generator_of_the_same_name(tmp_path):
+    def course(low):
+        def make(rng):
+            return {"size": int(rng.integers(low, 20))}
+
+        return cursus.Pool(Generated(make, seed=1), size=4)
+
+    cursus.Teacher(course(4), run=tmp_path / "run").close()
+    with pytest.raises(SettingsError, match="fingerprint"):
+        cursus.Teacher.resume(course(5), tmp_path / "run")
+    cursus.Teacher.resume(course(4), tmp_path / "run").close()

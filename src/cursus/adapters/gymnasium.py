@@ -69,30 +69,38 @@ class CurriculumEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode with the next task."""
-        ticket, task = self._next()
+        task = self._next()
         chosen = dict(options or {})
         if self._set_task is not None:
             self._set_task(self.env, task)
         else:
             chosen["task"] = task
-        self._ticket, self._return, self._length = ticket, 0.0, 0
         return self.env.reset(seed=seed, options=chosen or None)
 
-    def _next(self) -> tuple[int, Task]:
+    def _next(self) -> Task:
+        """The task of the next episode. Its ticket is remembered first, so that whatever fails, the next reset withdraws it."""
+        self._return, self._length = 0.0, 0
         if self.teacher is not None:
             if self._ticket is not None:
                 self.teacher.withdraw([self._ticket])
+                self._ticket = None
             given = self.teacher.assign([0])
-            return int(given.tickets[0]), self.teacher.tasks[int(given.tasks[0])]
+            self._ticket = int(given.tickets[0])
+            task: Task = self.teacher.tasks[int(given.tasks[0])]
+            return task
         if self._seat is not None:
             self._remote = self._remote or RemoteTeacher(self._seat)
-            return _ELSEWHERE, self._remote.assign()
+            self._ticket = None
+            task = self._remote.assign()  # withdraws what is still open there
+            self._ticket = _ELSEWHERE
+            return task
         if self._held is None:
             raise SettingsError(
                 "this environment was given no task. Give CurriculumEnv a curriculum, or wrap the vector environment in "
                 "cursus.adapters.sb3.CurriculumVecEnv."
             )
-        return self._held
+        self._ticket, task = self._held
+        return task
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the end of an episode is reported, or marked with its ticket for whoever teaches."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from cursus.cli import looking
+from cursus.cli import laboratory, looking
 from cursus.cli.demo import run_demo
 from cursus.errors import ConfigError, CursusError
 
@@ -80,6 +81,87 @@ def replay(run: Run, as_json: Json = False) -> None:
         looking.print_replay(_console(), data)
     if not data["same"]:
         raise SystemExit(1)
+
+
+Settings = Annotated[
+    tyro.conf.UseAppendAction[list[str]],
+    arg(name="set", help="Change a setting of the curriculum, such as focus=2 or progress.window=50.", metavar="NAME=VALUE"),
+]
+Worlds = ", ".join(laboratory.WORLDS)
+Courses = ", ".join(laboratory.COURSES)
+
+
+@app.command
+def simulate(
+    config: Annotated[Positional[Path | None], arg(metavar="CONFIG", help="Settings in TOML or JSON.")] = None,
+    world: Annotated[str | None, arg(help=f"One of {Worlds}; a graph.json; or fitted:RUN. Default: chain.")] = None,
+    num_tasks: Annotated[int | None, arg(help="How many tasks. Default: 10.")] = None,
+    impossible_ratio: Annotated[float, arg(help="The share of impossible tasks beside the others.")] = 0.0,
+    curriculum: Annotated[str | None, arg(help=f"One of {Courses}. Default: learning_progress.")] = None,
+    settings: Settings = [],  # noqa: B006 – tyro reads it, nothing writes it
+    num_epochs: Annotated[int | None, arg(help="How many epochs. Default: 500.")] = None,
+    samples_per_epoch: Annotated[int | None, arg(help="Episodes per environment and epoch. Default: 5.")] = None,
+    num_envs: Annotated[int | None, arg(help="How many environments. Default: 8.")] = None,
+    num_workers: Annotated[int, arg(help="How many processes, this one included.")] = 1,
+    seed: Annotated[int | None, arg(help="Default: 0.")] = None,
+    run: Annotated[Path, arg(help="The run folder.", metavar="FOLDER")] = Path("runs/simulated"),
+    resume: Annotated[bool, arg(help="Go on from the newest checkpoint of that folder.")] = False,
+    outputs: Annotated[
+        tyro.conf.UseAppendAction[list[Literal["csv", "tensorboard", "wandb"]]],
+        arg(name="output", help="Write metrics there too, beside metrics.jsonl."),
+    ] = [],  # noqa: B006
+    as_json: Json = False,
+) -> None:
+    """Try a curriculum in seconds: a training run in every respect, with a student made of equations for an agent."""
+    given = {
+        "world": world, "num_tasks": num_tasks, "curriculum": curriculum, "num_epochs": num_epochs,
+        "samples_per_epoch": samples_per_epoch, "num_envs": num_envs, "seed": seed,
+    }  # fmt: skip
+    result = laboratory.run_simulation(
+        _console(as_json), laboratory.read_settings(config, given), settings, run=run, resume=resume, num_workers=num_workers,
+        impossible_ratio=impossible_ratio, outputs=outputs,
+    )  # fmt: skip
+    if as_json:
+        _print_json(laboratory.simulation_data(result))
+
+
+@app.command
+def compare(
+    curricula: Annotated[str, arg(help=f"Which, separated by commas: {Courses}.")] = "uniform,fixed,staged,learning_progress",
+    worlds: Annotated[
+        str, arg(help=f"Where, separated by commas: {Worlds}; a graph.json; fitted:RUN.")
+    ] = "chain,tree,impossible",
+    seeds: Annotated[int, arg(help="How many students each course teaches.")] = 20,
+    episodes: Annotated[int, arg(help="How long each student practises.")] = 20_000,
+    num_tasks: Annotated[int, arg(help="How many tasks a world has.")] = 10,
+    processes: Annotated[int, arg(help="How many processes; 0 for all cores.")] = 0,
+    out: Annotated[Path | None, arg(help="Where pictures go.", metavar="FOLDER")] = None,
+    as_json: Json = False,
+) -> None:
+    """Courses side by side: area under the competence curve, regret, waste and false promotions, with intervals."""
+    rows = laboratory.run_comparison(
+        _console(as_json), _listed(curricula), _listed(worlds), seeds=seeds, episodes=episodes, num_tasks=num_tasks,
+        processes=processes or len(os.sched_getaffinity(0)), out=out,
+    )  # fmt: skip
+    if as_json:
+        _print_json(laboratory.comparison_data(rows))
+
+
+@app.command
+def fit(
+    run: Run,
+    graph: Annotated[str, arg(help="Which task needs which: chain, or a graph.json.")] = "chain",
+    samples_per_epoch: Annotated[int, arg(help="Episodes after which the student is taken to have learned from them.")] = 40,
+    as_json: Json = False,
+) -> None:
+    """Find a student made of equations that learns about as the agent of a real run did."""
+    found = laboratory.run_fit(_console(as_json), run, graph, samples_per_epoch)
+    if as_json:
+        _print_json(laboratory.fit_data(found))
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

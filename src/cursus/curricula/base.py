@@ -76,6 +76,28 @@ class Curriculum(ABC):
         return self.__dict__.copy()
 
     @property
+    def score_bounds(self) -> tuple[float, float] | None:
+        """Between which scores of episodes must lie, if it matters here; they are refused at the door."""
+        found = [part.score_bounds for part in self.parts()]
+        return next((bounds for bounds in found if bounds is not None), None)
+
+    def peek(self, rng: TicketStream) -> Draw:
+        """What `sample` would draw, without anything having been drawn."""
+        before = self._draw_state()
+        draw = self.sample(rng)
+        self._restore_draws(before)
+        return draw
+
+    def _draw_state(self) -> Any:
+        """What drawing changes; nothing in most curricula."""
+        return [part._draw_state() for part in self.parts()]
+
+    def _restore_draws(self, before: Any) -> None:
+        """Undo what drawing has changed."""
+        for part, state in zip(self.parts(), before, strict=True):
+            part._restore_draws(state)
+
+    @property
     def tasks(self) -> TaskSpace:
         """The space that the task ids belong to."""
         return self._tasks

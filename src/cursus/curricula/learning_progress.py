@@ -8,10 +8,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.progress import Climate, Progress, Trend
+from cursus.curricula.climate import BLOCK, ClimateWatch
+from cursus.curricula.progress import Progress, Trend
 from cursus.curricula.sum_tree import SumTree
-from cursus.errors import ResultError, SettingsError, StateError
-from cursus.randomness import TicketStream
+from cursus.errors import SettingsError, StateError
+from cursus.randomness import TicketStream, generator
 from cursus.settings import check_kind, check_positive, check_share
 from cursus.tasks import TaskSpace
 from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
@@ -19,13 +20,12 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
-_BLOCK = 256  # episodes after which the climate is looked at again
-_CLIMATE_MEMORY = 500  # episodes over which scale and noise are averaged
-_CLIMATE_CHANGE = 1.25  # scores are computed anew for all tasks when scale or noise moved by this factor
 _FEW_TASKS = 1024  # up to so many, weights that depend on all tasks are always exact; with more, 64 times per round of all
 _REFRESHES_PER_ROUND = 64
 _SELDOM = 16  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
+_SMALLEST = 1e-300
+_STEEPEST = 575.0  # e^±575 is about 10^±250
 _LEADING = 2.0  # times as often as by chance
 _MOST_ROUNDS = 3
 
@@ -38,7 +38,8 @@ class LearningProgress(Curriculum):
     which is how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
 
     `signal="score"` reads the scores of episodes, which are 0 or 1 (the success) unless an environment gives finer ones
-    between 0 and 1. `signal="return"` reads returns of any scale, and finds the scale out by itself.
+    between 0 and 1. `signal="return"` reads returns of any scale, and finds the scale out by itself from the first 256
+    results, in which all tasks are equal; later returns that lie far outside of what is usual count as its edge.
 
     Drawing and learning cost the same for ten tasks and, nearly, for a million: no step looks at all tasks, but for a
     refresh when the climate (the noise or the scale of all results) has changed.
@@ -79,16 +80,14 @@ class LearningProgress(Curriculum):
         self._notes = np.zeros((self._progress.columns, self.tasks.size))
         self._tree = SumTree(self.tasks.size)
         self._episodes = 0
-        self._climate = Climate(bounded=signal == "score")
-        self._moments = np.zeros(4)  # running: share seen, mean and mean square of results; noise
-        self._block_values = np.zeros(_BLOCK)  # the results of the newest episodes, and their tasks
-        self._block_tasks = np.zeros(_BLOCK, dtype=np.int64)
+        self._watch = ClimateWatch(bounded=signal == "score")
         self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
         self._focused: list[int] = []
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts)
         every = 1 if self.tasks.size <= _FEW_TASKS else self.tasks.size // _REFRESHES_PER_ROUND
         self._shared_every = 0 if shared is None else every
-        self._seldom = max(self.tasks.size // _SELDOM // _BLOCK, 1) * _BLOCK
+        self._listed = self.tasks.size
+        self._seldom = max(self.tasks.size // _SELDOM // BLOCK, 1) * BLOCK
         self._outdated = False
         self._weigh_all()
 
@@ -112,8 +111,8 @@ class LearningProgress(Curriculum):
         """How much progress each task seems to be worth, before it is made a weight."""
         tried = np.flatnonzero(self._counts)
         if 2 * len(tried) > self.tasks.size:
-            return self._progress.scores(self._notes, self._counts, self._climate)
-        scores = np.full(self.tasks.size, self._progress.scores(*self._untried(), self._climate)[0])
+            return self._progress.scores(self._notes, self._counts, self._watch.climate)
+        scores = np.full(self.tasks.size, self._score_of_untried())
         scores[tried] = self.progress_of(tried)
         return scores
 
@@ -121,24 +120,32 @@ class LearningProgress(Curriculum):
         """The notes on a task that was never tried, and its count."""
         return np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
 
+    def _score_of_untried(self) -> float:
+        return float(self._progress.scores(*self._untried(), self._watch.climate)[0])
+
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The scores of some tasks."""
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._climate)
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._watch.climate)
 
     def glimpse(self, most: int = 4096) -> Glimpse:
-        """Tasks at equal distances."""
-        tasks = np.arange(0, self.tasks.size, -(-self.tasks.size // most))
+        """All of them, or some chosen once and for all."""
+        tasks = some_of(self.tasks.size, most)
         self._weigh_if_outdated()
         weights = (1.0 - self._floor) * self._tree.weights[tasks] / self._tree.total + self._floor / self.tasks.size
-        return Glimpse(tasks, weights, self.progress_of(tasks), self._counts[tasks])
+        return Glimpse(tasks, weights, self.progress_of(tasks), self._counts[tasks], self.tasks.size)
+
+    @property
+    def score_bounds(self) -> tuple[float, float] | None:
+        """Scores lie between 0 and 1; where returns are read, scores do not matter."""
+        return (0.0, 1.0) if self._signal == "score" else None
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
-        return self._progress.worth_keeping(self._notes, self._counts, self._climate)
+        return self._progress.worth_keeping(self._notes, self._counts, self._watch.climate)
 
     def worth_of_new(self) -> float:
         """What a task that was never tried would be worth."""
-        return float(self._progress.worth_keeping(*self._untried(), self._climate)[0])
+        return float(self._progress.worth_keeping(*self._untried(), self._watch.climate)[0])
 
     @property
     def counts(self) -> IntArray:
@@ -166,29 +173,33 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [_BLOCK, self._shared_every] if self._shared_every > 1 else [_BLOCK]
+            due = [BLOCK, self._shared_every] if self._shared_every > 1 else [BLOCK]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
 
     def _learn(self, episodes: Episodes) -> None:
         values, tasks = episodes.returns if self._signal == "return" else episodes.score, episodes.task
-        if self._signal == "score" and (values.min() < 0 or values.max() > 1):
-            wrong = int(np.argmax((values < 0) | (values > 1)))
-            raise ResultError(
-                f"ticket {episodes.ticket[wrong]} brought the score {values[wrong]:g}. Scores lie between 0 and 1; for "
-                'other scales use LearningProgress(…, signal="return").'
-            )
+        gathering = self._watch.gathering
+        if not gathering:
+            values = self._watch.clip(values)
+            self._note(tasks, values)
+        self._watch.add(values, tasks, self._noise_of)
+        self._episodes += len(episodes)
+        if gathering and not self._watch.gathering:  # now it is known what is usual
+            values, tasks = self._watch.newest_block()
+            self._note(tasks, self._watch.clip(values))
+
+    def _note(self, tasks: IntArray, values: FloatArray) -> None:
         rounds, often = _rounds(tasks)
         for rows in rounds:
             self._enter(tasks[rows], values[rows])
         for rows in often:
             self._enter_all(int(tasks[rows[0]]), values[rows])
-        place = self._episodes % _BLOCK
-        self._block_values[place : place + len(episodes)] = values
-        self._block_tasks[place : place + len(episodes)] = tasks
-        self._episodes += len(episodes)
         self._changed.append(tasks)
+
+    def _noise_of(self, tasks: IntArray) -> FloatArray | None:
+        return self._progress.noise(self._notes[:, tasks], self._counts[tasks])
 
     def _enter(self, tasks: IntArray, values: FloatArray) -> None:
         """One result each for tasks that differ."""
@@ -213,57 +224,50 @@ class LearningProgress(Curriculum):
         self._changed.clear()
 
     def _weight(self, scores: FloatArray) -> FloatArray:
-        # the smallest keeps a task without any progress at the floor, and the sum of all weights above zero
-        weight: FloatArray = np.maximum(scores, 1e-12) ** self._focus
+        return self.weight_of(scores, self._reference)
+
+    def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
+        """(score / score of an untried task) ^ focus, but never nothing: the sum of all weights stays above zero."""
+        logarithms = self._focus * np.log(np.maximum(scores / reference, _SMALLEST))
+        weight: FloatArray = np.exp(np.clip(logarithms, -_STEEPEST, _STEEPEST))
         return weight
 
     # ---- what all tasks have in common
 
     def _look_around(self, ticket: int) -> list[Decision]:
-        if self._episodes % _BLOCK == 0:
-            self._take_in_block()
         if self._shared_every > 1 and self._episodes % self._shared_every == 0:
             self._weigh_all()
-        if self._episodes % self._seldom == 0:
-            self._follow_climate()
+        if self._episodes % self._seldom == 0 and self._watch.has_changed():
+            self._weigh_all()
         return self._say_focus(ticket) if self._episodes % (2 * self._seldom) == 0 else []
 
-    def _take_in_block(self) -> None:
-        """Average scale and noise over the last episodes."""
-        values, tasks = self._block_values, _distinct(self._block_tasks)
-        kept = (1.0 - 1.0 / _CLIMATE_MEMORY) ** _BLOCK
-        seen = np.array([1.0, values.mean(), (values * values).mean()])
-        self._moments[:3] = kept * self._moments[:3] + (1.0 - kept) * seen
-        scatter = self._progress.noise(self._notes[:, tasks], self._counts[tasks])
-        known = np.empty(0) if scatter is None else scatter[~np.isnan(scatter)]
-        if len(known):
-            before = kept if self._moments[3] > 0 else 0.0
-            self._moments[3] = before * self._moments[3] + (1.0 - before) * known.mean()
+    @property
+    def progress(self) -> Progress:
+        """How progress is measured."""
+        return self._progress
 
-    def _follow_climate(self) -> None:
-        """Where scale or noise moved far, compute every weight anew."""
-        climate = self._climate_now()
-        if _apart(climate.noise, self._climate.noise) or _apart(climate.scale, self._climate.scale):
-            self._climate = climate
-            self._weigh_all()
-
-    def _climate_now(self) -> Climate:
-        share, mean, square, noise = self._moments.tolist()
-        scale = 1.0
-        if self._signal == "return":
-            scale = 4.0 * max(square / share - (mean / share) ** 2, 0.0) ** 0.5 or self._climate.scale
-        return Climate(scale=scale, noise=noise or self._climate.noise, bounded=self._signal == "score")
+    @property
+    def floor(self) -> float:
+        """The share of even draws."""
+        return self._floor
 
     def _weigh_all(self) -> None:
         self._changed.clear()
+        self._reference = self._score_of_untried() or 1.0
         scores = self.scores()
         shared = self._progress.weights(scores, self._counts)
+        if shared is not None and not 0.0 < float(shared.sum()) < np.inf:
+            shared = np.ones(self.tasks.size)
         self._tree.set_all(self._weight(scores) if shared is None else shared)
         self._outdated = False
 
     def _weigh_if_outdated(self) -> None:
         if self._outdated and self._shared_every == 1:
             self._weigh_all()
+
+    def speak_of(self, count: int) -> None:
+        """Name only the first `count` tasks in words and tables: there are no others yet."""
+        self._listed = count
 
     def renew(self, tasks: IntArray) -> None:
         """Forget everything about these tasks: others have taken their place."""
@@ -280,7 +284,7 @@ class LearningProgress(Curriculum):
         """A decision when other tasks than before lead the course."""
         self._weigh_changed()
         weights = self.weights() * self.tasks.size
-        leading = np.flatnonzero(weights >= _LEADING)
+        leading = np.flatnonzero(weights[: self._listed] >= _LEADING)
         chosen = leading[np.argsort(-weights[leading], kind="stable")[:_NAMED]].tolist()
         if set(chosen) == set(self._focused):
             return []
@@ -299,7 +303,7 @@ class LearningProgress(Curriculum):
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
-        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._climate)
+        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._watch.climate)
 
     def explain_task(self, task: int) -> str:
         """How often it was tried, what it brought, its trend, and its weight."""
@@ -313,7 +317,7 @@ class LearningProgress(Curriculum):
         if task is not None:
             return self.explain_task(task)
         tried = int(np.count_nonzero(self._counts))
-        leading = np.argsort(-self.weights(), kind="stable")[:_NAMED]
+        leading = np.argsort(-self.weights()[: self._listed], kind="stable")[:_NAMED]
         lines = [
             f"LearningProgress: {self._episodes:,} results from {tried:,} of {self.tasks.size:,} tasks; "
             f"{self._floor:.0%} of the draws are even, the others go where progress is."
@@ -324,7 +328,7 @@ class LearningProgress(Curriculum):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """The leading tasks."""
         weights, levels, scores = self.weights(), self.levels(), self.scores()
-        leading = np.argsort(-weights, kind="stable")[: 2 * _NAMED].tolist()
+        leading = np.argsort(-weights[: self._listed], kind="stable")[: 2 * _NAMED].tolist()
         return {
             "tasks": [
                 {
@@ -349,29 +353,24 @@ class LearningProgress(Curriculum):
             "notes": self._notes.copy(),
             "weights": self._tree.weights.copy(),
             "episodes": self._episodes,
-            "climate": [self._climate.scale, self._climate.noise],
-            "moments": self._moments.copy(),
-            "block_values": self._block_values[: self._episodes % _BLOCK].copy(),
-            "block_tasks": self._block_tasks[: self._episodes % _BLOCK].copy(),
+            "climate": self._watch.state(),
             "focused": list(self._focused),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many tasks."""
-        counts, notes, weights, episodes, climate, moments, values, tasks, focused = take(
-            state, "counts", "notes", "weights", "episodes", "climate", "moments", "block_values", "block_tasks", "focused"
+        counts, notes, weights, episodes, climate, focused = take(
+            state, "counts", "notes", "weights", "episodes", "climate", "focused"
         )
-        begun = (int(episodes) % _BLOCK,)
-        shapes = [np.shape(each) for each in (counts, notes, weights, moments, values, tasks)]
-        expected = [self._counts.shape, self._notes.shape, self._counts.shape, (4,), begun, begun]
+        shapes = [np.shape(each) for each in (counts, notes, weights)]
+        expected = [self._counts.shape, self._notes.shape, self._counts.shape]
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
+        self._watch.load(climate)
         self._counts[:], self._notes[:] = counts, notes
         self._tree.set_all(np.asarray(weights))
         self._episodes = int(episodes)
-        self._climate = Climate(scale=float(climate[0]), noise=float(climate[1]), bounded=self._signal == "score")
-        self._moments[:] = moments
-        self._block_values[: len(values)], self._block_tasks[: len(tasks)] = values, tasks
+        self._reference = self._score_of_untried() or 1.0
         self._changed.clear()
         self._focused = [int(task) for task in focused]
         self._outdated = False
@@ -406,12 +405,14 @@ def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:
     return rounds, often
 
 
+def some_of(size: int, most: int) -> IntArray:
+    """All of `size` places, or `most` of them chosen at random, always the same."""
+    if size <= most:
+        return np.arange(size)
+    return np.sort(generator(0, size, most).choice(size, most, replace=False, shuffle=False))
+
+
 def _distinct(tasks: IntArray) -> IntArray:
     """Each task once."""
     ordered = np.sort(tasks)
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
-
-
-def _apart(value: float, before: float) -> bool:
-    """Whether a figure of the climate has changed by more than a quarter."""
-    return not before / _CLIMATE_CHANGE <= value <= before * _CLIMATE_CHANGE

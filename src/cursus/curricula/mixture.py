@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+
+_MOST_LISTED = 1 << 24
 
 
 class Mixture(Curriculum):
@@ -68,9 +71,18 @@ class Mixture(Curriculum):
         return next((progress for progress in found if progress is not None), None)
 
     def glimpse(self, most: int = 4096) -> Glimpse | None:
-        """The notes of the first of both that keeps some."""
-        found = (part.glimpse(most) for part in self._parts)
-        return next((glimpse for glimpse in found if glimpse is not None), None)
+        """The notes of the first of both that keeps some, with the weights of both in their shares."""
+        found = [part.glimpse(most) for part in self._parts]
+        known = next((glimpse for glimpse in found if glimpse is not None), None)
+        if known is None:
+            return None
+        weights = np.zeros(len(known.tasks))
+        for share, part, glimpse in zip((self._share, 1 - self._share), self._parts, found, strict=True):
+            if glimpse is not None and np.array_equal(glimpse.tasks, known.tasks):
+                weights += share * glimpse.weights
+            elif self.tasks.size <= _MOST_LISTED:  # of a larger space weights cannot be listed: they are left out
+                weights += share * part.weights()[known.tasks]
+        return replace(known, weights=weights)
 
     def state(self) -> Tree:
         """The states of both."""
@@ -85,6 +97,11 @@ class Mixture(Curriculum):
         """Both, one after the other."""
         first, second = self._parts
         return f"{self._share:.0%}: {first.explain()}\n{1 - self._share:.0%}: {second.explain()}"
+
+    def explain_task(self, task: int) -> str:
+        """In the words of both."""
+        first, second = self._parts
+        return f"{self._share:.0%}: {first.explain_task(task)}\n{1 - self._share:.0%}: {second.explain_task(task)}"
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """The tables of both."""

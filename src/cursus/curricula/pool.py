@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.learning_progress import LearningProgress, Signal
+from cursus.curricula.learning_progress import LearningProgress, Signal, some_of
 from cursus.curricula.progress import Progress
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, check_seed
@@ -18,7 +18,8 @@ from cursus.tasks import TaskSpace
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
 
 _NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
-_TRIES = 8
+_TRIES = 16
+_NEARLY_ALL = 8  # up to so many times the pool, new tasks are drawn from a list of those that are free
 _ROUNDS_PER_POOL = 10
 _SHORTEST_ROUND = 16
 _LITTLE = 0.25  # measured: higher shares send away what has only begun to be learned
@@ -112,6 +113,11 @@ class Pool(Curriculum):
         self._round = max(size // _ROUNDS_PER_POOL, _SHORTEST_ROUND)
         self._create(np.arange(size if initial is None else initial))
 
+    @property
+    def score_bounds(self) -> tuple[float, float] | None:
+        """As learning progress has them."""
+        return self._inner.score_bounds
+
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:
@@ -137,9 +143,9 @@ class Pool(Curriculum):
 
     def glimpse(self, most: int = 4096) -> Glimpse:
         """Members of the pool."""
-        places = np.arange(0, self._filled, -(-self._filled // most))
-        known = self._inner.glimpse(len(self._ids))
-        return Glimpse(self._ids[places], self.member_weights()[places], known.scores[places], known.counts[places])
+        places = some_of(self._filled, most)
+        scores, counts = self._inner.progress_of(places), self._inner.counts[places]
+        return Glimpse(self._ids[places], self.member_weights()[places], scores, counts, self._filled)
 
     def _places_of(self, tasks: IntArray) -> IntArray:
         """The place of each task in the pool, or -1."""
@@ -222,17 +228,30 @@ class Pool(Curriculum):
 
     def _create(self, places: IntArray) -> None:
         """A new task for each of these places."""
-        stream = TicketStream(self._seed, self.created, len(places), purpose=_NEW_TASKS)
-        tries = np.stack([stream.integers(self.tasks.size) for _ in range(_TRIES)], axis=1)
-        for place, candidates in zip(places.tolist(), tries.tolist(), strict=True):
-            task = next((each for each in candidates if each not in self._place), candidates[-1])
-            while task in self._place:
-                task = (task + 1) % self.tasks.size
+        for place, task in zip(places.tolist(), self._new_tasks(len(places)), strict=True):
             self._place[task] = place
             self._ids[place] = task
             self._serials[place] = self.created
             self.created += 1
         self._filled = len(self._place)
+        self._inner.speak_of(self._filled)
+
+    def _new_tasks(self, count: int) -> Iterator[int]:
+        """Tasks that are not in the pool, drawn evenly; each is taken before the next is asked for."""
+        stream = TicketStream(self._seed, self.created, count, purpose=_NEW_TASKS)
+        if self.tasks.size <= _NEARLY_ALL * len(self._ids):
+            free = np.setdiff1d(np.arange(self.tasks.size), self._ids).tolist()
+            for luck in stream.uniform().tolist():
+                pick = int(luck * len(free))
+                free[pick], free[-1] = free[-1], free[pick]
+                yield free.pop()
+            return
+        tries = np.stack([stream.integers(self.tasks.size) for _ in range(_TRIES)], axis=1)
+        for candidates in tries.tolist():
+            task = next((each for each in candidates if each not in self._place), candidates[-1])
+            while task in self._place:
+                task = (task + 1) % self.tasks.size
+            yield task
 
     # ---- telling
 
@@ -286,6 +305,7 @@ class Pool(Curriculum):
         self._ids[:], self._serials[:] = ids, serials
         self._place = {task: place for place, task in enumerate(self._ids[:filled].tolist())}
         self._filled = filled
+        self._inner.speak_of(filled)
         self.created, self.evicted, self._results = int(created), int(evicted), int(results)
 
     def settings(self) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,14 @@ class Sequence(Curriculum):
         """Those of the present phase."""
         return self._phases[self._now].curriculum.weights()
 
+    def progress_of(self, tasks: IntArray) -> FloatArray | None:
+        """As the present phase measures it."""
+        return self._phases[self._now].curriculum.progress_of(tasks)
+
+    def glimpse(self, most: int = 4096) -> Glimpse | None:
+        """The notes of the present phase."""
+        return self._phases[self._now].curriculum.glimpse(most)
+
     def state(self) -> Tree:
         """The place in the sequence, and the states of all phases."""
         return {
@@ -153,6 +161,10 @@ class Sequence(Curriculum):
         progress = f"{self._done:,} of {length:,} {unit} done" if length else f"the last one, {self._done:,} {unit} done"
         head = f"Phase {self._now + 1} of {len(self._phases)}, '{phase.name}': {progress}."
         return f"{head}\n{phase.curriculum.explain()}"
+
+    def explain_task(self, task: int) -> str:
+        """In the words of the present phase."""
+        return self._phases[self._now].curriculum.explain_task(task)
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """A row per phase, and the tables of the present one."""

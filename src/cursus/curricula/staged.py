@@ -112,6 +112,13 @@ class Staged(Curriculum):
             tags.append(visit | stage << _STAGE_SHIFT | label)
         return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
 
+    def _draw_state(self) -> Any:
+        return [deck.state() for deck in self._decks]
+
+    def _restore_draws(self, before: Any) -> None:
+        for deck, state in zip(self._decks, before, strict=True):
+            deck.load(state)
+
     def mix(self) -> float:
         """The chance that the next draw is from an earlier stage, from the state of this moment."""
         if self._now == 0:

@@ -8,15 +8,15 @@ import numpy as np
 
 from cursus.curricula import Curriculum
 from cursus.errors import StateError
-from cursus.metrics.gini import effective_number, gini, normalised_entropy
-from cursus.metrics.labels import LabelTable
+from cursus.metrics.gini import gini, normalised_entropy
+from cursus.metrics.labels import UNRECORDED, LabelTable
 from cursus.settings import check_count
-from cursus.types import Decision, Episodes, FloatArray, IntArray, Tree
+from cursus.types import Decision, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
 
 _EMA = 0.1
 _COLUMNS = (
     "completions", "samples", "samples_epoch", "evictions", "evictions_epoch",
-    "progress", "measured", "returns", "success", "known",
+    "progress", "measured", "returns", "returned", "success", "known",
 )  # fmt: skip
 _MOST_TASKS_LOOKED_AT = 4096
 _STATS = "env_curriculum_stats"
@@ -26,7 +26,7 @@ class CourseStatistics:
     """Watches a teacher (`teacher.watch(CourseStatistics(curriculum))`) and reports by epoch.
 
     The cost of an episode is constant, that of a report grows with the labels and not with the tasks: figures over tasks
-    come from at most 4,096 of them, evenly chosen. At most `max_labels` labels are kept, those seen last; totals keep
+    come from at most 4,096 of them, chosen at random. At most `max_labels` labels are kept, those seen last; totals keep
     counting what labels that were dropped have brought. `tracked` is how many single tasks are followed, the first that
     bring a result. `names.DEFINITIONS` says what each figure means.
     """
@@ -43,13 +43,16 @@ class CourseStatistics:
         self._tracked_results = np.zeros(tracked, dtype=np.int64)
         self._totals = dict.fromkeys(("samples", "completions", "evictions"), 0)
 
+    @property
+    def curriculum(self) -> Curriculum:
+        """The curriculum whose course this is."""
+        return self._curriculum
+
     # ---- what the teacher tells
 
     def assigned(self, tasks: IntArray) -> None:
         """Tasks were drawn."""
-        rows = self._labels.rows_of(tasks)
-        for column in ("samples", "samples_epoch"):
-            np.add.at(self._labels[column], rows, 1.0)
+        self._count(self._labels.rows_of(tasks), "samples", "samples_epoch")
         self._totals["samples"] += len(tasks)
 
     def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
@@ -61,30 +64,32 @@ class CourseStatistics:
                 self._take_evictions(np.asarray(decision.evidence["tasks"], dtype=np.int64))
 
     def _take_results(self, episodes: Episodes) -> None:
-        rows = self._labels.rows_of(episodes.task)
-        np.add.at(self._labels["completions"], rows, 1.0)
+        rows = self._labels.rows_of(episodes.task, results=True)
+        self._count(rows, "completions")
         self._totals["completions"] += len(episodes)
+        self._average("success", "known", rows, episodes.success.astype(np.float64))
+        finished = episodes.outcome == Outcome.FINISHED  # what a censored episode would have brought is not known
+        self._average("returns", "returned", rows[finished], episodes.returns[finished])
         progress = self._curriculum.progress_of(episodes.task)
-        self._average({"success": episodes.success.astype(np.float64), "returns": episodes.returns}, rows, "known")
         if progress is not None:
             measured = ~np.isnan(progress)
-            self._average({"progress": progress[measured]}, rows[measured], "measured")
+            self._average("progress", "measured", rows[measured], progress[measured])
         self._follow(episodes.task)
 
-    def _average(self, results: dict[str, FloatArray], rows: IntArray, flag: str) -> None:
-        """Move each label's averages towards its results, in their order; the first one is taken as it is."""
-        begun = self._labels[flag]
-        for column, values in results.items():
-            averages, started = self._labels[column], begun.copy()
-            for row, value in zip(rows.tolist(), values.tolist(), strict=True):
-                averages[row] += (_EMA if started[row] else 1.0) * (value - averages[row])
-                started[row] = 1.0
-        begun[rows] = 1.0
+    def _count(self, rows: IntArray, *columns: str) -> None:
+        for column in columns:
+            np.add.at(self._labels[column], rows[rows != UNRECORDED], 1.0)
+
+    def _average(self, column: str, begun: str, rows: IntArray, values: FloatArray) -> None:
+        """Move each label's average towards its results, in their order; the first one is taken as it is."""
+        averages, started = self._labels[column], self._labels[begun]
+        recorded = rows != UNRECORDED
+        for row, value in zip(rows[recorded].tolist(), values[recorded].tolist(), strict=True):
+            averages[row] += (_EMA if started[row] else 1.0) * (value - averages[row])
+            started[row] = 1.0
 
     def _take_evictions(self, tasks: IntArray) -> None:
-        rows = self._labels.rows_of(tasks)
-        for column in ("evictions", "evictions_epoch"):
-            np.add.at(self._labels[column], rows, 1.0)
+        self._count(self._labels.rows_of(tasks), "evictions", "evictions_epoch")
         self._totals["evictions"] += len(tasks)
 
     def _follow(self, tasks: IntArray) -> None:
@@ -126,14 +131,14 @@ class CourseStatistics:
             f"{_STATS}/eviction_gini": gini(table["evictions"]),
             f"{_STATS}/labels_dropped": float(table.dropped),
         }
-        for name, column in (
-            ("per_label_completion_counts", "completions"),
-            ("per_label_samples_this_epoch", "samples_epoch"),
-            ("per_label_evictions_this_epoch", "evictions_epoch"),
-            ("per_label_rewards", "returns"),
-            ("per_label_success", "success"),
+        for name, column, known in (
+            ("per_label_completion_counts", "completions", None),
+            ("per_label_samples_this_epoch", "samples_epoch", None),
+            ("per_label_evictions_this_epoch", "evictions_epoch", None),
+            ("per_label_rewards", "returns", "returned"),
+            ("per_label_success", "success", None),
         ):
-            figures.update({f"{_STATS}/{name}/{label}": value for label, value in table.items(column)})
+            figures.update({f"{_STATS}/{name}/{label}": value for label, value in table.items(column, known=known)})
         return figures
 
     def _of_tasks(self) -> dict[str, float]:
@@ -144,7 +149,7 @@ class CourseStatistics:
         names, counts = np.unique(labels, return_counts=True)
         by_task, by_weight, by_label = gini(glimpse.scores), gini(glimpse.weights), gini(table["progress"])
         figures = {
-            "overview/effective_tasks": effective_number(glimpse.weights),
+            "overview/effective_tasks": _effective_tasks(glimpse),
             "overview/coverage": float(np.mean(glimpse.counts > 0)),
             f"{_STATS}/mean_lp_score": float(glimpse.scores.mean()),
             f"{_STATS}/pool_occupancy_gini": gini(glimpse.counts),
@@ -185,9 +190,20 @@ class CourseStatistics:
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         try:
+            tracked, results = [int(task) for task in state["tracked"]], np.array(state["tracked_results"], dtype=np.int64)
+            if results.shape != self._tracked_results.shape or len(tracked) > len(results):
+                raise ValueError(f"it follows {len(results)} tasks, expected tracked={self._tracked_most}")
+            totals = {name: int(state["totals"][name]) for name in self._totals}
             self._labels.load(state["labels"])
-            self._tracked = [int(task) for task in state["tracked"]]
-            self._tracked_results[:] = state["tracked_results"]
-            self._totals = {name: int(state["totals"][name]) for name in self._totals}
+            self._tracked, self._tracked_results, self._totals = tracked, results, totals
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a course's statistics with these settings: {error}.") from error
+
+
+def _effective_tasks(glimpse: Glimpse) -> float:
+    """e to the power of the entropy of all shares, as it is estimated from those of some tasks; never more than all."""
+    shares = glimpse.weights[glimpse.weights > 0]
+    if not len(shares):
+        return 0.0
+    entropy = -(shares * np.log(shares)).sum() * glimpse.total / len(glimpse.weights)
+    return float(np.exp(min(entropy, np.log(glimpse.total))))

@@ -9,6 +9,11 @@ from __future__ import annotations
 _STATS = "env_curriculum_stats"
 
 DEFINITIONS: dict[str, str] = {
+    "metric/epoch": "how many epochs are over; the other axis of plots",
+    "metric/agent_step": "steps of all environments since the run began",
+    "overview/mean_performance": "simulated runs: mean competence in the learnable tasks",
+    "overview/max_performance": "simulated runs: the highest of them",
+    "overview/tasks_above_threshold": "simulated runs: how many learnable tasks are mastered (competence of 0.9)",
     "overview/sampling_entropy_normalized": "entropy of the labels drawn this epoch, over ln(number of labels)",
     "overview/sampling_gini_coefficient": "Gini of the labels drawn this epoch",
     "overview/sampling_max_min_ratio": "most over least drawn label this epoch; 0 if one was not drawn",
@@ -39,6 +44,18 @@ DEFINITIONS: dict[str, str] = {
     f"{_STATS}/pool_composition_fraction/<label>": "share of the tasks under practice that have the label",
     f"{_STATS}/tracked_task_lp_scores/task_<n>": "progress score of the n-th task that was ever practised",
     f"{_STATS}/tracked_task_completions_this_epoch/task_<n>": "results of that task this epoch",
+    "env_task_dependency/min_performance": "simulated runs: the lowest competence in a learnable task",
+    "env_task_dependency/performance_std": "simulated runs: standard deviation of competence over learnable tasks",
+    "env_task_dependency/total_samples": "simulated runs: episodes since the run began",
+    "env_task_dependency/reward": "simulated runs: mean score of the epoch's episodes",
+    "env_task_dependency/skill": "simulated runs: mean skill of the student in the epoch's episodes",
+    "env_task_dependency/task_<n>": "simulated runs: `_performance` and `_samples` (episodes) of task n, up to 100 of them",
+    "env_is_success": "mean success of the epoch's episodes",
+    "env_score": "mean score of the epoch's episodes",
+    "rollup/values": "numbers that were taken in from infos this epoch",
+    "rollup/skipped": "values in infos that are no finite numbers",
+    "rollup/not_finite": "of these, NaN and infinite ones",
+    "rollup/dropped_keys": "values under keys beyond the bound",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -91,10 +91,16 @@ class DependencyStudents:
         chances = np.take_along_axis(self.competence, tasks, axis=1)
         if self._observed == "success":
             return (luck < chances).astype(np.float64)
-        biased = chances + np.take_along_axis(self._bias, tasks, axis=1)
-        seen: FloatArray = np.clip(0.5 + biased + self._noise * _normal(luck), 0.0, 1.0)
+        seen = observed_reward(self.skills(tasks), luck, self._noise)
         seen[self._still[tasks]] = (luck < chances)[self._still[tasks]]
         return seen
+
+    def skills(self, tasks: IntArray) -> FloatArray:
+        """What each student brings to these tasks, of shape `(students, episodes)`: its competence, and in rewards a bias."""
+        found = np.take_along_axis(self.competence, tasks, axis=1)
+        if self._observed == "reward":
+            found = found + np.take_along_axis(self._bias, tasks, axis=1)
+        return found
 
     def practise(self, tasks: IntArray) -> None:
         """Take in the same number of episodes for each student; learn at the end of every epoch."""
@@ -128,8 +134,12 @@ class DependencyStudents:
         np.add.at(moved.T, profits, self._practised[:, source].T)
         return moved
 
+    def take_biases(self, others: Sequence[DependencyStudents]) -> None:
+        """Give each student the bias of one of these, who are alone."""
+        self._bias = np.concatenate([other._bias for other in others])
+
     def gain_of(self) -> FloatArray:
-        """What practising each task alone in the next epoch would add to the mean competence: the greedy oracle's view."""
+        """How much practising each task would add, in proportion: the greedy oracle's view."""
         room = self.openness() * (1.0 - self.competence) * ~self._still
         tasks, needed = self._links
         profits, source = (tasks, needed) if self._transfer_from == "prerequisites" else (needed, tasks)
@@ -143,8 +153,10 @@ class DependencyStudents:
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
-        if np.shape(state["competence"]) != self.competence.shape:
-            raise StateError(f"this state has the shape {np.shape(state['competence'])}, expected {self.competence.shape}.")
+        if not isinstance(state, Mapping) or np.shape(state.get("competence", ())) != self.competence.shape:
+            raise StateError(
+                f"this is not the state of {self.competence.shape[0]} student(s) of {self.competence.shape[1]} tasks."
+            )
         self.competence = np.array(state["competence"], dtype=np.float64)
         self._practised = np.array(state["practised"], dtype=np.float64)
         self._samples = int(state["samples"])
@@ -152,6 +164,12 @@ class DependencyStudents:
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments."""
         return {"graph": self.graph, **self._settings, "kinds": self.kinds.tolist()}
+
+
+def observed_reward(skills: FloatArray, luck: FloatArray, noise: float) -> FloatArray:
+    """clip(0.5 + skill + N(0, noise), 0, 1): the reward of the existing simulator."""
+    seen: FloatArray = np.clip(0.5 + skills + noise * _normal(luck), 0.0, 1.0)
+    return seen
 
 
 def _normal(luck: FloatArray) -> FloatArray:

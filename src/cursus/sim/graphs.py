@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cursus.errors import ConfigError, SettingsError
-from cursus.randomness import generator
+from cursus.randomness import check_seed, generator
 from cursus.settings import check_count, check_share
 from cursus.types import FloatArray, IntArray
 
@@ -26,14 +26,21 @@ class TaskGraph:
     """
 
     def __init__(self, prerequisites: Sequence[Sequence[int]]) -> None:
-        size = len(prerequisites)
+        try:
+            given = [tuple(needed) for needed in prerequisites]
+        except TypeError:
+            raise SettingsError(
+                f"prerequisites={prerequisites!r:.80} will not do. Give for each task a list of those that it needs: "
+                "[[], [0], [0, 1]]."
+            ) from None
+        size = len(given)
         check_count("the number of tasks", size)
-        for task, needed in enumerate(prerequisites):
+        for task, needed in enumerate(given):
             for each in needed:
                 number = isinstance(each, int | np.integer) and not isinstance(each, bool)
                 if not number or not 0 <= each < size or each == task:
                     raise SettingsError(f"task {task} cannot need {each!r}: the others run from 0 to {size - 1}.")
-        self.prerequisites = tuple(tuple(sorted({int(each) for each in needed})) for needed in prerequisites)
+        self.prerequisites = tuple(tuple(sorted({int(each) for each in needed})) for needed in given)
         self._order = self._without_circles()
 
     def _without_circles(self) -> list[int]:
@@ -113,12 +120,15 @@ class TaskGraph:
         """Every task needs each of up to three others of lower number with this probability."""
         check_count("size", size)
         check_share("density", density)
-        dice = generator(seed, 0)
-        needed = []
-        for task in range(size):
-            candidates = dice.permutation(task)[:3]
-            needed.append([int(each) for each in candidates if dice.random() < density])
-        return cls(needed)
+        dice = generator(check_seed(seed), 0)
+        tasks = np.arange(size)
+        first, second, third = (dice.integers(np.maximum(tasks - taken, 1)) for taken in range(3))
+        second += second >= first  # each is drawn from the numbers that those before it have left
+        third += third >= np.minimum(first, second)
+        third += third >= np.maximum(first, second)
+        candidates = np.stack([first, second, third], axis=1)
+        needed = (dice.random((size, 3)) < density) & (np.arange(3) < tasks[:, None])
+        return cls([row[chosen].tolist() for row, chosen in zip(candidates, needed, strict=True)])
 
     @classmethod
     def independent(cls, size: int) -> TaskGraph:
@@ -133,7 +143,8 @@ class TaskGraph:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(found["prerequisites"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f'{path} is not a task graph such as {{"prerequisites": [[], [0]]}}: {error}.') from error
+            reason = str(error).rstrip(".")
+            raise ConfigError(f'{path} is not a task graph such as {{"prerequisites": [[], [0]]}}: {reason}.') from error
 
     def settings(self) -> Mapping[str, Any]:
         """`prerequisites`."""

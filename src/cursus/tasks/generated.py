@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from hashlib import blake2b
+from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 from numpy.random import Generator
 
 from cursus.errors import SettingsError, TaskError
@@ -17,6 +22,8 @@ from cursus.tasks.generators.naming import path_keys
 from cursus.tasks.generators.source import Source
 
 _LOOKED_AT = 32
+_IN_FINGERPRINT = (*range(8), 1 << 20, 1 << 40, MOST_TASKS - 1)
+_NAMELESS = "generated"
 
 
 class Generated(TaskSpace):
@@ -80,6 +87,8 @@ class Generated(TaskSpace):
 
     def label(self, task: int) -> str:
         """What the `label` function says, else the label of the task generator, else `generated`."""
+        if self._label is None and not isinstance(self._make, TaskGenerator):
+            return _NAMELESS
         return self._label_of(self._draft(task))
 
     def params(self, task: int) -> Any:
@@ -89,6 +98,15 @@ class Generated(TaskSpace):
     def values(self, task: int) -> dict[str, Any]:
         """What this task has in the place of each bucket, by path; of all buckets, however deep in `make`."""
         return self._draft(int(self.check([task])[0])).values()
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of some tasks, by which another `make` or `label` of the same name is told from this one."""
+        digest = blake2b(digest_size=8)
+        for task in sorted({task % self._size for task in _IN_FINGERPRINT}):
+            draft = self._draft(task)
+            digest.update(f"{task} {self._label_of(draft)!r} {_in_words(draft.params)}\n".encode())
+        return digest.hexdigest()
 
     def settings(self) -> Mapping[str, Any]:
         """`make`, `seed`, `label`, `size`, and `invariant` if there is one."""
@@ -101,7 +119,7 @@ class Generated(TaskSpace):
         return Draft(self._make(generator(self._seed, task)))
 
     def _label_of(self, draft: Draft) -> str:
-        return draft.label(self._keys) or "generated" if self._label is None else self._label(draft.params)
+        return draft.label(self._keys) or _NAMELESS if self._label is None else self._label(draft.params)
 
     def _params_of(self, task: int, draft: Draft) -> Any:
         if self._invariant is not None:
@@ -118,3 +136,31 @@ class Generated(TaskSpace):
     def __repr__(self) -> str:
         made = repr(self._make) if isinstance(self._make, TaskGenerator) else getattr(self._make, "__name__", "make")
         return f"Generated({made}, seed={self._seed})"
+
+
+def _in_words(params: Any) -> str:
+    """Parameters in words that are the same in every process; nothing of what refers to itself."""
+    try:
+        return _written(params)
+    except RecursionError:
+        return ""
+
+
+def _written(value: Any) -> str:
+    """What is equal is written alike, in any process; of an object that is not known here only its type."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, bool | int | float | complex | str | bytes | range | PurePath | None):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_written, value))}]"
+    if isinstance(value, set | frozenset):
+        return f"<{','.join(sorted(map(_written, value)))}>"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(sorted(f'{_written(key)}:{_written(each)}' for key, each in value.items()))}}}"
+    name = type(value).__qualname__
+    if is_dataclass(value) and not isinstance(value, type):
+        name += _written({each.name: getattr(value, each.name) for each in fields(value)})
+    return name

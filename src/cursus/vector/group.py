@@ -49,6 +49,7 @@ class EnvGroup:
         except EnvError:
             self.close()
             raise
+        self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
         self._everyone = range(len(self.envs))
         self._had_ended = True
@@ -163,13 +164,16 @@ class EnvGroup:
 
     def _check_task_kept_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
         """Refuse a task that changed what is observed or done: no agent could go on from there."""
-        for name, space in (("observation", self._board.observations.space), ("action", self._board.actions.space)):
-            found = env.observation_space if name == "observation" else env.action_space
-            if found is not space and found != space:
+        known, found = self._spaces[number - self.first], (env.observation_space, env.action_space)
+        if found[0] is known[0] and found[1] is known[1]:  # comparing spaces is dear, and they are seldom made anew
+            return
+        for name, before, now in zip(("observation", "action"), known, found, strict=True):
+            if now != before:
                 raise TaskError(
-                    f"task {self._board.tasks[number]} changes the {name} space from {space} to {found}. "
+                    f"task {self._board.tasks[number]} changes the {name} space from {before} to {now}. "
                     f"All tasks must share one; see the `invariant` of Generated to refuse such tasks when they are made."
                 )
+        self._spaces[number - self.first] = found
 
     def call(self, name: str, numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Call a method of some environments, or read an attribute."""

@@ -15,6 +15,7 @@ import numpy as np
 from cursus.curricula.progress.base import Climate, Progress, either
 from cursus.curricula.progress.bidirectional import reweighted, sigmoid, standardised
 from cursus.errors import SettingsError
+from cursus.settings import check_count, check_kind, check_positive, check_share
 from cursus.types import FloatArray, IntArray
 
 _HIGHEST_BASELINE = 0.75
@@ -35,6 +36,10 @@ class LegacyMain(Progress):
         progress_smoothing: float = 0.05,
         lp_gain: float = 0.1,
     ) -> None:
+        _check_timescales(ema_timescale, slow_timescale_factor)
+        check_positive("exploration_bonus", exploration_bonus, zero=True)
+        check_share("progress_smoothing", progress_smoothing, high=0.5)
+        check_positive("lp_gain", lp_gain, zero=True)
         self._settings = {
             "ema_timescale": ema_timescale,
             "slow_timescale_factor": slow_timescale_factor,
@@ -116,6 +121,18 @@ class LegacyVMin(Progress):
         use_baseline_normalization: bool = True,
         min_samples_for_lp: int = 10,
     ) -> None:
+        _check_timescales(ema_timescale, slow_timescale_factor)
+        for name, value in (
+            ("exploration_bonus", exploration_bonus),
+            ("progress_smoothing", progress_smoothing),
+            ("performance_bonus_weight", performance_bonus_weight),
+            ("lp_score_temperature", lp_score_temperature),
+            ("z_score_amplification", z_score_amplification),
+        ):
+            check_positive(name, value, zero=True)
+        check_share("early_progress_amplification", early_progress_amplification)
+        check_kind("use_baseline_normalization", use_baseline_normalization, bool, "True")
+        check_count("min_samples_for_lp", min_samples_for_lp, low=0)
         self._settings = {
             "ema_timescale": ema_timescale,
             "slow_timescale_factor": slow_timescale_factor,
@@ -190,3 +207,9 @@ class LegacyVMin(Progress):
     def settings(self) -> Mapping[str, Any]:
         """As given."""
         return dict(self._settings)
+
+
+def _check_timescales(ema_timescale: float, slow_timescale_factor: float) -> None:
+    check_positive("ema_timescale", ema_timescale)
+    check_share("ema_timescale", ema_timescale)
+    check_share("slow_timescale_factor", slow_timescale_factor)

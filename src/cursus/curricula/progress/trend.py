@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray
 
 _FEWEST = 3  # results that a line needs before its scatter says anything
 _ORIGIN, _SUM, _AGED, _SQUARES = range(4)
-_TABLE_WINDOWS = 12  # after so many windows the oldest result weighs less than 1e-5
+_TABLE_WINDOWS = 37  # after so many windows the oldest result weighs less than rounding does
+_LONGEST_WINDOW = 10_000
+_STANDS_OUT = 2.0  # squares of estimates are too large by their variance (1); measured: 2 finds the most among noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Trend(Progress):
     The slope is shrunk towards zero by as much as it may be luck, given that learning a task takes about `horizon`
     episodes (a normal prior on slopes). What stands out of the doubt that remains counts in both directions: a skill that
     is being lost is practised again. To it the doubt is added (times `optimism`): a task that was seldom tried might be
-    about to move, one that has shown the same for long will not. Where results are bounded, no more can be gained than is left to the
-    ceiling, spread over `lookahead` episodes: what is mastered is left alone.
+    about to move, one that has shown the same for long will not. Where results are bounded, no more can be gained than is
+    left to the ceiling, spread over `lookahead` episodes: what is mastered is left alone.
 
     The notes on a task are its first result, and discounted sums of the results (from there), of their ages times results,
     and of their squares. How much weight there is at which age depends on the count alone, and comes from a table.
@@ -58,6 +61,8 @@ class Trend(Progress):
         prior: float = 2.0,
     ) -> None:
         check_count("window", window, low=2)
+        if window > _LONGEST_WINDOW:
+            raise SettingsError(f"window={window} is longer than {_LONGEST_WINDOW:,}: no task is practised so often.")
         for name, value in (("horizon", horizon), ("lookahead", lookahead), ("prior", prior)):
             check_positive(name, value)
         check_positive("optimism", optimism, zero=True)
@@ -82,7 +87,7 @@ class Trend(Progress):
             left = 1.0 - np.clip(line.level, 0.0, 1.0)
             gain = np.minimum(gain, left / self._lookahead)
             doubt = np.minimum(doubt, np.maximum(left, 1.0 / (information + 2.0)) / self._lookahead)
-        certain = np.maximum(gain * gain - doubt * doubt, 0.0)  # the square of an estimate is too large by its variance
+        certain = np.maximum(gain * gain - _STANDS_OUT * doubt * doubt, 0.0)
         score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / climate.scale
         return score
 
@@ -160,24 +165,20 @@ class Trend(Progress):
 def _table(discount: float, longest: int) -> FloatArray:
     """For each count: total weight, mean age, spread of ages, leverage of noise on the slope, results' worth.
 
-    With weights w = discount^age, Σw, Σw·age and Σw·age² follow from those of one result fewer when all get one episode
-    older. The same with discount² gives the variance of sums of independent results: Var(slope) = σ²·leverage², and
-    (Σw)²/Σw² independent results say as much about the mean as all the discounted ones.
+    With weights w = discount^age: Var(slope) = σ²·Σw²(age − mean)² / spread², and (Σw)²/Σw² independent results say as much
+    about the mean as all the discounted ones.
     """
-    table = np.ones((5, longest + 1))
-    sums, squares = np.zeros(3), np.zeros(3)
-    for count in range(1, longest + 1):
-        sums, squares = _older(sums, discount), _older(squares, discount * discount)
-        weight, aged, aged_twice = sums
-        age = aged / weight
-        spread = aged_twice - aged * age
-        deviations = squares[2] - 2 * age * squares[1] + age * age * squares[0]
-        table[:, count] = weight, age, spread, np.sqrt(max(deviations, 0.0)), weight * weight / squares[0]
-    table[2, :2] = 1.0  # no line through fewer than two results: any spread will do, the error is infinite
-    table[3] /= table[2]
-    return table
-
-
-def _older(sums: FloatArray, discount: float) -> FloatArray:
+    ages = np.arange(longest, dtype=np.float64)
+    sums, squares = (_sums(base**ages, ages) for base in (discount, discount * discount))
     weight, aged, aged_twice = sums
-    return np.array([discount * weight + 1, discount * (aged + weight), discount * (aged_twice + 2 * aged + weight)])
+    age = aged / weight
+    spread = aged_twice - aged * age
+    deviations = squares[2] - 2 * age * squares[1] + age * age * squares[0]
+    spread[0] = 1.0  # no line through a single result: any spread will do, the error is infinite
+    columns = np.stack([weight, age, spread, np.sqrt(np.maximum(deviations, 0.0)) / spread, weight * weight / squares[0]])
+    return np.concatenate([np.ones((5, 1)), columns], axis=1)
+
+
+def _sums(weights: FloatArray, ages: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Running sums of the weights, of ages by weight, and of squared ages by weight."""
+    return np.cumsum(weights), np.cumsum(weights * ages), np.cumsum(weights * ages * ages)

@@ -1,0 +1,179 @@
+"""Simulated runs are training runs."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cursus
+from cursus.metrics import definition, read_metrics
+from cursus.replay import replay
+from cursus.sim import TaskGraph
+from cursus.sim.compare import compare
+from cursus.sim.fit import fit, read_fit
+from cursus.sim.simulation import simulate
+from cursus.sim.study import COURSES
+from cursus.sim.worlds import World, with_special, world
+
+STATS = "env_curriculum_stats"
+
+
+def course(place: World, name: str = "learning_progress") -> cursus.Curriculum:
+    return COURSES[name](place, 10_000)
+
+
+def test_a_simulated_run_goes_through_the_code_of_training() -> None:
+    """The modules that a training run calls, and no copies of them, are called by a simulated one."""
+    called: set[str] = set()
+
+    def trace(frame: Any, event: str, argument: Any) -> None:
+        called.add(frame.f_globals.get("__name__", ""))
+
+    place = world("chain", 4)
+    sys.setprofile(trace)
+    try:
+        simulate(place, course(place), epochs=3, num_envs=2)
+    finally:
+        sys.setprofile(None)
+    assert {
+        "cursus.vector.make", "cursus.vector.base", "cursus.vector.serial", "cursus.vector.group", "cursus.vector.lesson",
+        "cursus.teacher", "cursus.tickets", "cursus.curricula.learning_progress", "cursus.metrics.course",
+        "cursus.metrics.rollup",
+    } <= called  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", [None, "local", "shared"])
+@pytest.mark.parametrize(("num_envs", "num_workers"), [(1, 1), (6, 1), (6, 2)])
+def test_any_number_of_environments_and_either_memory(memory: Any, num_envs: int, num_workers: int) -> None:
+    if memory == "local" and num_workers > 1:
+        pytest.skip("a local memory is that of one process")
+    place = world("chain", 5)
+    result = simulate(
+        place, course(place), epochs=40, samples_per_epoch=10, num_envs=num_envs, num_workers=num_workers, memory=memory
+    )
+    assert result.episodes == 40 * 10 * num_envs
+    assert result.curve[-1] > result.curve[0]
+    assert result.practised.sum() == result.episodes
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
+    place = world("tree", 6)
+    one, two = (
+        simulate(place, course(place), epochs=30, num_envs=6, num_workers=workers, seed=3, run=tmp_path / str(workers))
+        for workers in (1, 2)
+    )
+    assert one.curve == two.curve
+    assert one.practised.tolist() == two.practised.tolist()
+
+
+def test_a_run_leaves_a_record_metrics_and_outputs(tmp_path: Path) -> None:
+    place = world("chain", 4)
+    run = tmp_path / "run"
+    result = simulate(place, course(place), epochs=20, num_envs=4, run=run, outputs=("csv",))
+    rows = list(read_metrics(run / "metrics.jsonl"))
+    assert len(rows) == 20
+    assert rows[-1]["metric/epoch"] == 20
+    assert rows[-1]["metric/agent_step"] == rows[-1]["step"] == 20 * 10 * 4
+    assert rows[-1]["overview/mean_performance"] == pytest.approx(result.curve[-1])
+    assert rows[-1][f"{STATS}/total_completions"] == result.episodes
+    assert [name for name in rows[-1] if name not in ("step", "time") and definition(name) is None] == []
+    assert (run / "metrics.csv").stat().st_size > 1000
+    assert replay(run).same
+
+
+def practise(run: str, epochs: int, resume: bool) -> None:
+    place = world("chain", 6)
+    simulate(place, course(place), epochs=epochs, num_envs=4, seed=9, run=run, resume=resume, checkpoint_every=10)
+
+
+def test_a_simulated_run_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    straight, broken = str(tmp_path / "straight"), str(tmp_path / "broken")
+    practise(straight, 120, resume=False)
+    processes = multiprocessing.get_context("fork")
+    for kill in range(4):
+        child = processes.Process(target=practise, args=(broken, 120, kill > 0))
+        child.start()
+        child.join(0.25 + 0.05 * kill)
+        if child.is_alive():
+            os.kill(child.pid, signal.SIGKILL)
+        child.join()
+    practise(broken, 120, resume=True)
+
+    def course_of(run: str) -> list[Any]:
+        wanted = ("assign", "finish", "decision")
+        events = [event for event in cursus.read_events(run) if event["event"] in wanted]
+        return [{key: value for key, value in event.items() if key not in ("n", "time")} for event in events]
+
+    assert course_of(broken) == course_of(straight)
+    rows = [list(read_metrics(Path(run) / "metrics.jsonl")) for run in (straight, broken)]
+    assert [{**row, "time": 0} for row in rows[0]] == [{**row, "time": 0} for row in rows[1]]
+
+
+@pytest.mark.parametrize("kind", ["impossible", "mastered", "coin"])
+def test_what_cannot_be_learned_is_tried_and_left_alone(kind: str) -> None:
+    """The validation that the existing system planned for impossible tasks, and the same for the others."""
+    place = with_special(TaskGraph.chain(10), **{kind: 0.1})
+    special = int(np.flatnonzero(place.kinds)[0])
+    label = place.tasks.label(special)
+    warm_up: dict[str, int] = {}
+
+    def note(result: Any, teacher: Any) -> None:
+        if result.epochs == 50:
+            warm_up["special"], warm_up["all"] = int(result.practised[special]), int(result.practised.sum())
+
+    result = simulate(place, course(place), epochs=300, samples_per_epoch=5, num_envs=8, seed=1, on_epoch=note)
+    figures = result.figures
+    assert result.practised[special] > 0
+    progress = [figures[f"{STATS}/per_label_lp_scores/{place.tasks.label(task)}"] for task in range(10)]
+    own = figures[f"{STATS}/per_label_lp_scores/{label}"]
+    after = (result.practised[special] - warm_up["special"]) / (result.practised.sum() - warm_up["all"])
+    assert own < 0.1
+    assert after < 1 / 11 / 3, "more than a third of what uniform practice would give it"
+    if kind == "impossible":
+        assert figures[f"{STATS}/per_label_rewards/{label}"] == 0
+    if kind != "coin":
+        assert own < min(progress)
+    assert result.competence[:10].min() > 0.85
+
+
+@pytest.mark.parametrize("name", ["chain", "tree"])
+def test_learning_progress_beats_uniform_and_a_fixed_order(name: str) -> None:
+    rows = {row.course: row for row in compare(["learning_progress", "fixed"], [name], seeds=4)}
+    ours = rows["learning_progress"]
+    assert ours.against_uniform.low > 0
+    assert ours.area.low > rows["fixed"].area.high
+    assert ours.regret.value < rows["uniform"].regret.value / 2
+    assert rows["oracle"].regret.value == 0
+
+
+def test_a_comparison_names_false_promotions_and_waste() -> None:
+    rows = compare(["staged_window", "staged"], ["chain"], seeds=3, episodes=8000, num_tasks=6)
+    found = {row.course: row for row in rows}
+    assert found["staged_window"].promotions > 0
+    assert found["staged"].false_promotions <= found["staged_window"].false_promotions
+    assert [row.area.value for row in rows] == sorted((row.area.value for row in rows), reverse=True)
+    with pytest.raises(cursus.errors.SettingsError, match="oracle"):
+        compare(["best"], ["chain"])
+
+
+def test_a_fit_finds_the_student_that_made_the_record(tmp_path: Path) -> None:
+    truth = {"start": 0.03, "rate": 0.4, "transfer": 0.5, "forgetting": 1.5}
+    place = World(TaskGraph.chain(5), student=truth)
+    run = tmp_path / "run"
+    simulate(place, cursus.Uniform(place.tasks), epochs=200, samples_per_epoch=5, num_envs=8, run=run)
+    found = fit(run)
+    assert found.log_likelihood > found.steady_log_likelihood
+    assert found.rate == pytest.approx(truth["rate"], rel=0.4)
+    assert found.start == pytest.approx(truth["start"], abs=0.03)
+    assert found.forgetting == pytest.approx(truth["forgetting"], rel=0.6)
+    assert read_fit(run) == found
+    assert json.loads((run / "fit.json").read_text())["episodes"] == 8000
+    assert found.world().tasks.size == 5
