@@ -142,7 +142,7 @@ class Teacher:
         self._remote_orphans = False
         self._refusal: str | None = None
         self._one_act = _OneAct(self)
-        self._watchers = Watchers()
+        self._watchers = Watchers(curriculum)
         self.caller_state: Tree = None
         """What the caller handed to the checkpoint that this teacher was resumed from."""
         curriculum.claim(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
 from cursus.types import Decision, Episodes, IntArray, Tree
 
@@ -13,6 +14,10 @@ class Watcher(Protocol):
     """Something that is told everything that is drawn and every result. Its state is saved with the run."""
 
     name: str
+
+    @property
+    def curriculum(self) -> Curriculum:
+        """What is watched."""
 
     def assigned(self, tasks: IntArray) -> None:
         """Tasks were drawn."""
@@ -33,12 +38,15 @@ WatcherT = TypeVar("WatcherT", bound=Watcher)
 class Watchers:
     """All who watch one teacher, and the states of those who watched the run that it goes on with."""
 
-    def __init__(self) -> None:
+    def __init__(self, curriculum: Curriculum) -> None:
+        self._curriculum = curriculum
         self._here: dict[str, Watcher] = {}
         self._saved: dict[str, Tree] = {}
 
     def add(self, watcher: WatcherT) -> WatcherT:
         """Tell this one too; one that watched before continues from where it was."""
+        if watcher.curriculum is not self._curriculum:
+            raise SettingsError("this watcher was made for another curriculum than the one that is taught here.")
         if watcher.name in self._here:
             raise SettingsError(f"a watcher called {watcher.name!r} is here already. Give the other one another name.")
         if watcher.name in self._saved:

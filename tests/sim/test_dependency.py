@@ -87,6 +87,7 @@ def test_the_fast_path_is_the_slow_path(name: str, course: str) -> None:
         slow = study(course, place, seed=seed, episodes=2048)
         assert fast.final[row] == pytest.approx(slow.final, abs=1e-9)
         assert fast.wasted[row] == pytest.approx(slow.wasted, abs=1e-12)
+        assert fast.area[row] == pytest.approx(slow.area, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -103,6 +104,14 @@ def test_wrong_settings_are_refused() -> None:
         with_special(TaskGraph.chain(3), impossible=0.5, coin=0.5)
     with pytest.raises(SettingsError, match="kinds"):
         World(TaskGraph.chain(3), kinds=[0, 1])
+    with pytest.raises(SettingsError, match="impossible"):
+        World(TaskGraph.chain(2), kinds=[0, 7])
+    with pytest.raises(SettingsError, match="rat"):
+        World(TaskGraph.chain(2), student={"rat": 1})
+    with pytest.raises(SettingsError, match="nothing can be learned"):
+        World(TaskGraph.chain(2), kinds=[1, 0])
+    with pytest.raises(SettingsError, match="batch"):
+        study("uniform", world("chain"), seed=0, batch=0)
     with pytest.raises(SettingsError, match="observed"):
         DependencyStudents(TaskGraph.chain(3), observed="smell")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="fast path"):

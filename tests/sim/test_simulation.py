@@ -7,16 +7,19 @@ import multiprocessing
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 import cursus
 from cursus.metrics import definition, read_metrics
 from cursus.replay import replay
-from cursus.sim import TaskGraph
+from cursus.sim import TaskDependencyEnv, TaskGraph
 from cursus.sim.compare import compare
 from cursus.sim.fit import fit, read_fit
 from cursus.sim.simulation import simulate
@@ -115,6 +118,39 @@ def test_a_simulated_run_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: 
     assert course_of(broken) == course_of(straight)
     rows = [list(read_metrics(Path(run) / "metrics.jsonl")) for run in (straight, broken)]
     assert [{**row, "time": 0} for row in rows[0]] == [{**row, "time": 0} for row in rows[1]]
+
+
+def test_a_run_goes_on_only_with_its_own_settings(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    place = world("chain", 5)
+    simulate(place, course(place), epochs=4, num_envs=4, run=run)
+    for wrong in ({"num_envs": 2}, {"seed": 1}, {"samples_per_epoch": 3}):
+        with pytest.raises(cursus.errors.SettingsError, match=f"{next(iter(wrong))} is .*the run has"):
+            simulate(place, course(place), **{"epochs": 6, "num_envs": 4, "run": run, "resume": True, **wrong})
+    assert len(list(read_metrics(run / "metrics.jsonl"))) == 4
+    assert simulate(place, course(place), epochs=6, num_envs=4, run=run, resume=True).epochs == 6
+
+
+def test_what_cannot_be_is_refused_before_a_run_folder_is_made(tmp_path: Path) -> None:
+    place, run = world("chain", 3), tmp_path / "run"
+    with pytest.raises(cursus.errors.SettingsError, match="csv"):
+        simulate(place, course(place), run=run, outputs=["paper"])  # type: ignore[list-item]
+    assert not run.exists()
+
+
+def test_the_environment_keeps_gymnasiums_rules() -> None:
+    env = TaskDependencyEnv(with_special(TaskGraph.chain(3), impossible=0.3))
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.array([0.5, 0.5]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*(Box action space|WARN).*")
+        check_env(env, skip_render_check=True)
+
+
+def test_a_fit_knows_tasks_that_were_never_practised(tmp_path: Path) -> None:
+    place = world("chain", 8)
+    simulate(place, course(place, "staged"), epochs=30, num_envs=8, samples_per_epoch=5, run=tmp_path / "run")
+    assert fit(tmp_path / "run").world().tasks.size == 8
 
 
 @pytest.mark.parametrize("kind", ["impossible", "mastered", "coin"])

@@ -24,7 +24,7 @@ from cursus.sim.fit import Fit, fit, read_fit
 from cursus.sim.graphs import TaskGraph
 from cursus.sim.simulation import MASTERY, Simulation, simulate
 from cursus.sim.study import COURSES
-from cursus.sim.worlds import WORLDS, World, with_special, world
+from cursus.sim.worlds import WORLDS, World, with_impossible, world
 from cursus.teacher import Teacher
 
 __all__ = ["COURSES", "WORLDS"]
@@ -40,7 +40,7 @@ def find_world(name: str, num_tasks: int, impossible_ratio: float = 0.0) -> Worl
         found = World(TaskGraph.read(name))
     else:
         found = world(name, num_tasks)
-    return with_special(found.graph, impossible=impossible_ratio, student=found.student) if impossible_ratio else found
+    return with_impossible(found, impossible_ratio) if impossible_ratio else found
 
 
 def find_course(name: str, place: World, episodes: int, settings: Sequence[str]) -> Curriculum:
@@ -48,13 +48,15 @@ def find_course(name: str, place: World, episodes: int, settings: Sequence[str])
     if name not in COURSES:
         raise ConfigError(f"curriculum {configuration.unknown(name, COURSES)}")
     course = COURSES[name](place, episodes)
-    if not settings:
-        return course
-    spec = describe(course)
+    return changed_course(describe(course), settings) if settings else course
+
+
+def changed_course(spec: Mapping[str, Any], settings: Sequence[str]) -> Curriculum:
+    """The course that a table describes, with some settings changed."""
     for setting in settings:
         spec = configuration.override(spec, setting)
-    changed: Curriculum = configuration.build(spec, where="curriculum")
-    return changed
+    course: Curriculum = configuration.build(dict(spec), where="curriculum")
+    return course
 
 
 def read_settings(path: Path | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +69,9 @@ def read_settings(path: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     for key in read:
         if key not in _CONFIG_KEYS:
             raise ConfigError(f"{path}: {configuration.unknown(key, _CONFIG_KEYS)}")
+        kinds: Any = {"world": str, "curriculum": str | dict}.get(key, int)
+        if not isinstance(read[key], kinds) or isinstance(read[key], bool):
+            raise ConfigError(f"{path}: {key} = {read[key]!r:.60} will not do. The default is {defaults[key]!r}.")
     return {**defaults, **read, **{key: value for key, value in given.items() if value is not None}}
 
 
@@ -88,7 +93,7 @@ def run_simulation(
     if isinstance(chosen, str):
         course = find_course(chosen, place, epochs * samples * envs, overrides)
     else:
-        course = configuration.build(chosen, where="curriculum")
+        course = changed_course(chosen, overrides)
     with _bar(console, "epochs") as bar:
         work = bar.add_task("simulating", total=epochs, said="")
 
@@ -132,7 +137,11 @@ def run_comparison(
     out: Path | None,
 ) -> list[Row]:
     """Compare with a progress bar, and print a ranked table for each world."""
+    if not worlds:
+        raise ConfigError(f"no world was named. There are: {', '.join(WORLDS)}.")
     places = {name: find_world(name, num_tasks) for name in worlds}
+    if out is not None:
+        _make_folder(out)
     with _bar(console, "students") as bar:
         work = bar.add_task("comparing", total=1, said="")
         rows = compare(
@@ -181,8 +190,14 @@ def _curve(row: Row, episodes: int) -> Curve:
     return [(place * step, value) for place, value in enumerate(row.curve)]
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made: {error.strerror}.") from error
+
+
 def _save_plot(console: Console, path: Path, name: str, rows: Sequence[Row], episodes: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     bundles = {row.course: [_curve(row, episodes)] for row in rows}
     try:
         as_png(

@@ -129,6 +129,8 @@ class Curriculum(ABC):
     def explain_task(self, task: int) -> str:
         """In words: what is known of one task, and how often it is drawn."""
         self.tasks.check([task])
+        if self.tasks.size > _MOST_WEIGHTS:
+            return f"{self.tasks.label(task)}: one of {self.tasks.size:,} tasks"
         return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × as often as by chance"
 
     @abstractmethod
@@ -144,7 +146,7 @@ class Curriculum(ABC):
         return None
 
     def glimpse(self, most: int = 4096) -> Glimpse | None:
-        """What is known of up to `most` tasks, evenly chosen, if this curriculum keeps notes on tasks."""
+        """What is known of up to `most` tasks, chosen once and for all, if this curriculum keeps notes on tasks."""
         return None
 
     def _blank_weights(self) -> FloatArray:

@@ -39,7 +39,7 @@ DEFINITIONS: dict[str, str] = {
     f"{_STATS}/per_label_completion_counts/<label>": "results of the label since the run began",
     f"{_STATS}/per_label_samples_this_epoch/<label>": "draws of the label this epoch",
     f"{_STATS}/per_label_evictions_this_epoch/<label>": "evictions of the label's tasks this epoch",
-    f"{_STATS}/per_label_rewards/<label>": "average return of the label (EMA 0.1)",
+    f"{_STATS}/per_label_rewards/<label>": "average return of the label (EMA 0.1), without episodes that never ended",
     f"{_STATS}/per_label_success/<label>": "average success of the label (EMA 0.1)",
     f"{_STATS}/pool_composition_fraction/<label>": "share of the tasks under practice that have the label",
     f"{_STATS}/tracked_task_lp_scores/task_<n>": "progress score of the n-th task that was ever practised",

@@ -106,12 +106,12 @@ class DependencyStudents:
         """Take in the same number of episodes for each student; learn at the end of every epoch."""
         done = 0
         while done < tasks.shape[1]:
-            part = tasks[:, done : done + self._samples_per_epoch - self._samples]
+            part = tasks[:, done : done + max(self._samples_per_epoch - self._samples, 1)]
             rows = np.broadcast_to(np.arange(len(part))[:, None], part.shape)
             np.add.at(self._practised, (rows, part), 1.0)
             self._samples += part.shape[1]
             done += part.shape[1]
-            if self._samples == self._samples_per_epoch:
+            if self._samples >= self._samples_per_epoch:
                 self._learn()
 
     def _learn(self) -> None:
@@ -133,6 +133,11 @@ class DependencyStudents:
         moved = np.zeros_like(self._practised)
         np.add.at(moved.T, profits, self._practised[:, source].T)
         return moved
+
+    def chances(self, tasks: IntArray) -> FloatArray:
+        """The true chance of success of each of these episodes."""
+        own = np.take_along_axis(self.competence, tasks, axis=1)
+        return np.where(self._still[tasks], own, self.skills(tasks))
 
     def take_biases(self, others: Sequence[DependencyStudents]) -> None:
         """Give each student the bias of one of these, who are alone."""

@@ -46,6 +46,8 @@ class TaskDependencyEnv(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step nearer to the end; the last one decides."""
+        if self._left <= 0:
+            raise gymnasium.error.ResetNeeded("this episode is over, or none has begun: call reset() first.")
         self._left -= 1
         if self._left > 0:
             return self._task, 0.0, False, False, {}

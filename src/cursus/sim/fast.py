@@ -1,8 +1,8 @@
 """The same studies for many students at once: every array has a row per student.
 
 For large studies: one core simulates millions of episodes per second. The equations of the students and the arithmetic of
-the curriculum are those of the slow path, called for all students together; with up to 16 tasks even the draws are the
-same, bit for bit, as a test shows. With more tasks a draw may fall on the other side of a border by rounding.
+the curriculum are those of the slow path, called for all students together; with up to 16 tasks the draws are the same, and
+results agree to rounding, as a test shows. With more tasks a draw may fall on the other side of a border by rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cursus.curricula.climate import BLOCK, has_moved, noise_after
 from cursus.curricula.learning_progress import LearningProgress
 from cursus.curricula.progress import Climate
 from cursus.errors import SettingsError
-from cursus.randomness import TicketStream
+from cursus.randomness import TicketStream, check_seed
 from cursus.settings import check_count
 from cursus.sim.dependency import LEARNABLE, DependencyStudents
 from cursus.sim.worlds import World
@@ -155,7 +155,7 @@ def fast_study(
         check_count(what, value)
     if BLOCK % batch or episodes % batch:
         raise SettingsError(f"batch={batch} must divide {BLOCK} and the number of episodes.")
-    seeds = range(first_seed, first_seed + students)
+    seeds = range(check_seed(first_seed), first_seed + students)
     people = _people(world, seeds)
     course = _make_course(name, students, world.tasks.size)
     learnable, special = world.learnable, world.kinds != LEARNABLE

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from cursus.checkpoint import write_atomically
+from cursus.config import build
 from cursus.errors import ConfigError, SettingsError
+from cursus.ledger import RunFolder
 from cursus.replay import released_episodes
 from cursus.settings import check_count
 from cursus.sim.graphs import TaskGraph, gates
@@ -26,6 +28,7 @@ _LOW = np.array([0.001, 0.001, 0.001, 0.001])
 _HIGH = np.array([0.5, 20.0, 1.0, 20.0])
 _CANDIDATES, _ELITE, _GENERATIONS = 192, 24, 25
 _LEAST_CHANCE = 0.005
+_MOST_TASKS = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def fit(run: str | Path, graph: TaskGraph | None = None, *, samples_per_epoch: i
     """
     check_count("samples_per_epoch", samples_per_epoch)
     tasks, success = _results(run)
-    graph = TaskGraph.chain(int(tasks.max()) + 1) if graph is None else graph
+    graph = TaskGraph.chain(max(_size(run), int(tasks.max()) + 1)) if graph is None else graph
     if graph.size <= tasks.max():
         raise SettingsError(f"the graph has {graph.size} tasks, the run also practised task {tasks.max()}.")
     if len(tasks) < 2 * samples_per_epoch:
@@ -96,6 +99,15 @@ def _results(run: str | Path) -> tuple[IntArray, FloatArray]:
         raise SettingsError(f"{run} holds no results.")
     tasks, success = (np.concatenate([getattr(each, name) for each in batches]) for name in ("task", "success"))
     return tasks, success.astype(np.float64)
+
+
+def _size(run: str | Path) -> int:
+    """How many tasks the run has; 0 if its space cannot be made from the record."""
+    try:
+        size: int = build(RunFolder(run).read_config()["curriculum"], where="curriculum").tasks.size
+    except ConfigError:
+        return 0
+    return size if size <= _MOST_TASKS else 0
 
 
 def _search(graph: TaskGraph, tasks: IntArray, success: FloatArray, epoch: int, seed: int) -> tuple[FloatArray, float]:

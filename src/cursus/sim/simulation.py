@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,12 +15,13 @@ import numpy as np
 
 from cursus.adapters.gymnasium import CurriculumEnv
 from cursus.curricula import Curriculum
-from cursus.errors import SettingsError
+from cursus.errors import MissingExtra, SettingsError
 from cursus.memory.make import MemoryKind
 from cursus.metrics import CourseStatistics, CsvWriter, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
 from cursus.randomness import TicketStream, check_seed
 from cursus.remote import Seat
-from cursus.settings import check_count
+from cursus.resuming import compare_settings
+from cursus.settings import check_count, describe
 from cursus.sim.dependency import DependencyStudents
 from cursus.sim.env import TaskDependencyEnv
 from cursus.sim.worlds import World
@@ -116,15 +120,19 @@ def simulate(
     check_count("checkpoint_every", checkpoint_every)
     if curriculum.tasks.size != world.tasks.size:
         raise SettingsError(f"the curriculum has {curriculum.tasks.size} tasks, the world {world.tasks.size}.")
-    envs, teacher = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
-    statistics = teacher.watch(CourseStatistics(curriculum))
-    students = world.students(seed=seed, samples_per_epoch=samples_per_epoch * num_envs)
-    student = SimulatedStudent(students, num_envs, seed)
+    _check_outputs(run, outputs)
+    per_epoch = world.student.get("samples_per_epoch", samples_per_epoch * num_envs)
+    student = SimulatedStudent(world.students(seed=seed, samples_per_epoch=per_epoch), num_envs, seed)
+    settings = json.dumps(
+        describe({"world": world, "seed": seed, "num_envs": num_envs, "samples_per_epoch": samples_per_epoch}), sort_keys=True
+    )
     result = Simulation(None if run is None else str(run), practised=np.zeros(world.tasks.size, dtype=np.int64))
-    if teacher.caller_state is not None:
-        _load(teacher.caller_state, student, result)
-    with _open_writers(run, student.steps * num_envs if resume else None, outputs) as out:
-        try:
+    envs, teacher = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
+    with _closing(envs, teacher):
+        statistics = teacher.watch(CourseStatistics(curriculum))
+        if teacher.caller_state is not None:
+            _load(teacher.caller_state, settings, student, result)
+        with _open_writers(run, student.steps * num_envs if resume else None, outputs) as out:
             tasks, _ = envs.reset(seed=seed)
             while result.epochs < epochs:
                 rollup = Rollup(prefix="env_")
@@ -136,13 +144,19 @@ def simulate(
                 result.figures = {**rollup.report(), **statistics.report(), **_figures(world, student, result, num_envs)}
                 out.write(student.steps * num_envs, result.figures)
                 if run is not None and (result.epochs % checkpoint_every == 0 or result.epochs == epochs):
-                    teacher.checkpoint(_state(student, result))
+                    teacher.checkpoint(_state(settings, student, result))
                 on_epoch(result, teacher)
-        finally:
-            envs.close()
-            if memory is not None:
-                teacher.close()
     return result
+
+
+@contextmanager
+def _closing(envs: Any, teacher: Teacher) -> Iterator[None]:
+    """Close both in the end, whatever happens; the environments first, which may have something to say."""
+    try:
+        yield
+    finally:
+        envs.close()
+        teacher.close()
 
 
 def _step(
@@ -219,14 +233,21 @@ class _Nowhere(Writer):
         """Nothing is open."""
 
 
-def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Output]) -> Writer:
-    """Where metrics go; a resumed run goes on after `step`."""
+def _check_outputs(run: str | Path | None, outputs: Sequence[Output]) -> None:
+    """Refuse outputs that cannot be, before anything is made."""
     unknown = [name for name in outputs if name not in get_args(Output)]
     if unknown:
         raise SettingsError(f"output {unknown[0]!r} is not known. Allowed: {', '.join(get_args(Output))}.")
+    if outputs and run is None:
+        raise SettingsError("outputs lie in the run folder: give run=….")
+    for name, module in (("tensorboard", "tensorboardX"), ("wandb", "wandb")):
+        if name in outputs and find_spec(module) is None:
+            raise MissingExtra(module, f'"cursus[{name}]"')
+
+
+def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Output]) -> Writer:
+    """Where metrics go; a resumed run goes on after `step`."""
     if run is None:
-        if outputs:
-            raise SettingsError("outputs lie in the run folder: give run=….")
         return _Nowhere()
     folder = Path(run)
     others: list[Writer] = []
@@ -239,8 +260,9 @@ def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Ou
     return Writers(JsonlWriter(folder / "metrics.jsonl", resume=step), *others)
 
 
-def _state(student: SimulatedStudent, result: Simulation) -> Tree:
+def _state(settings: str, student: SimulatedStudent, result: Simulation) -> Tree:
     return {
+        "settings": settings,
         "student": student.state(),
         "epochs": result.epochs,
         "episodes": result.episodes,
@@ -249,7 +271,8 @@ def _state(student: SimulatedStudent, result: Simulation) -> Tree:
     }
 
 
-def _load(state: Mapping[str, Any], student: SimulatedStudent, result: Simulation) -> None:
+def _load(state: Mapping[str, Any], settings: str, student: SimulatedStudent, result: Simulation) -> None:
+    compare_settings(json.loads(state["settings"]), json.loads(settings))
     student.load(state["student"])
     result.epochs, result.episodes = int(state["epochs"]), int(state["episodes"])
     result.curve = np.asarray(state["curve"]).tolist()

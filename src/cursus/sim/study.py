@@ -11,6 +11,7 @@ from cursus.curricula import Curriculum, LearningProgress, Phase, Scatter, Seque
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.randomness import TicketStream
+from cursus.settings import check_count
 from cursus.sim.dependency import LEARNABLE, DependencyStudents
 from cursus.sim.worlds import World
 from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray
@@ -26,8 +27,8 @@ Course = Callable[[World, int], Curriculum]
 
 
 def _by_depth(world: World) -> dict[str, list[int]]:
-    """Stages of equal depth in the graph, the easiest first. Tasks that are not to be learned come with the first."""
-    depths = world.graph.depths()
+    """Stages of equal depth in the graph, the easiest first, as one lays them out who knows which tasks can be learned."""
+    depths = np.where(world.learnable, world.graph.depths(), -1)
     return {f"depth {depth}": np.flatnonzero(depths == depth).tolist() for depth in range(int(depths.max()) + 1)}
 
 
@@ -78,6 +79,8 @@ class Study:
 
 def study(name: str, world: World, *, seed: int, episodes: int = 20_000, batch: int = 8, mastery: float = 0.9) -> Study:
     """Let one student practise `episodes` under the course of this name."""
+    for what, value in (("episodes", episodes), ("batch", batch)):
+        check_count(what, value)
     if name == ORACLE:
         both = [
             study(knowing, world, seed=seed, episodes=episodes, batch=batch, mastery=mastery) for knowing in (GREEDY, FRONTIER)
@@ -123,6 +126,7 @@ class _Notes:
         self._special = world.kinds != LEARNABLE
         self._every = max(episodes // _POINTS, 1)
         self._curve: list[float] = []
+        self._area, self._batches = 0.0, 0
         self._mastery: int | None = None
         self._wasted = self._promotions = self._false = 0
 
@@ -131,8 +135,11 @@ class _Notes:
         competence = self._student.competence[0]
         known = competence >= self._mastery_level
         self._wasted += int(np.count_nonzero(self._special[tasks] | known[tasks]))
+        mean = float(competence[self._learnable].mean())
+        self._area += mean
+        self._batches += 1
         if first >= len(self._curve) * self._every:
-            self._curve.append(float(competence[self._learnable].mean()))
+            self._curve.append(mean)
         if self._mastery is None and known[self._learnable].all():
             self._mastery = first
 
@@ -148,7 +155,7 @@ class _Notes:
         """The result."""
         final = float(self._student.competence[0][self._learnable].mean())
         return Study(
-            area=float(np.mean(self._curve)),
+            area=self._area / self._batches,
             final=final,
             mastery=self._mastery,
             wasted=self._wasted / self._episodes,
@@ -160,7 +167,7 @@ class _Notes:
 
 def _episodes(student: DependencyStudents, tasks: IntArray, tags: IntArray, luck: FloatArray, first: int) -> Episodes:
     seen = student.play(tasks[None], luck[None])[0]
-    won = luck < np.take(student.competence[0], tasks)
+    won = luck < student.chances(tasks[None])[0]
     return Episodes(
         ticket=np.arange(first, first + len(tasks), dtype=np.int64),
         task=tasks,

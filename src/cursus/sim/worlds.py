@@ -35,10 +35,18 @@ class World:
         self.graph = graph
         self.kinds = self._column("kinds", kinds, least=0)
         self.lengths = self._column("lengths", lengths, least=1)
+        if not np.isin(self.kinds, range(len(KINDS))).all():
+            raise SettingsError(f"kinds are numbers from 0 to {len(KINDS) - 1}: {', '.join(KINDS)}.")
         self.student = dict(student or {})
         self.tasks = self._name_tasks()
         self.learnable = self._find_learnable()
         """Which tasks can be learned: those that are to be, and whose prerequisites can."""
+        if not self.learnable.any():
+            raise SettingsError("nothing can be learned in this world.")
+        try:
+            self.students(seed=0)
+        except TypeError as error:
+            raise SettingsError(f"student={self.student!r:.80} will not do: {error}.") from error
 
     def _name_tasks(self) -> TaskSpace:
         """`taskclass0`, `taskclass1`, …, with their kind where it is not to be learned; numbers, where there are very many."""
@@ -88,6 +96,15 @@ def with_special(
     counts = {kind: max(round(share * graph.size / left), 1) if share else 0 for kind, share in shares.items()}
     kinds = [LEARNABLE] * graph.size + [kind for kind, count in counts.items() for _ in range(count)]
     return World(TaskGraph([*graph.prerequisites, *[()] * sum(counts.values())]), kinds=kinds, student=student)
+
+
+def with_impossible(place: World, share: float) -> World:
+    """The same world with impossible tasks beside the others, so that they are this share of all."""
+    check_share("impossible_ratio", share, high=0.9)
+    more = max(round(share * place.tasks.size / (1.0 - share)), 1) if share else 0
+    graph = TaskGraph([*place.graph.prerequisites, *[()] * more])
+    kinds, lengths = [*place.kinds.tolist(), *[IMPOSSIBLE] * more], [*place.lengths.tolist(), *[1] * more]
+    return World(graph, kinds=kinds, lengths=lengths, student=place.student)
 
 
 def _mixed(size: int) -> World:
