@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from cursus.metrics import CourseStatistics, CsvWriter, JsonlWriter, Rollup, Ten
 from cursus.randomness import TicketStream, check_seed
 from cursus.remote import Seat
 from cursus.resuming import compare_settings
-from cursus.settings import check_count, describe
+from cursus.settings import check_count
 from cursus.sim.dependency import DependencyStudents
 from cursus.sim.env import TaskDependencyEnv
 from cursus.sim.worlds import World
@@ -123,9 +122,7 @@ def simulate(
     _check_outputs(run, outputs)
     per_epoch = world.student.get("samples_per_epoch", samples_per_epoch * num_envs)
     student = SimulatedStudent(world.students(seed=seed, samples_per_epoch=per_epoch), num_envs, seed)
-    settings = json.dumps(
-        describe({"world": world, "seed": seed, "num_envs": num_envs, "samples_per_epoch": samples_per_epoch}), sort_keys=True
-    )
+    settings = {"world": world.digest, "seed": seed, "num_envs": num_envs, "samples_per_epoch": samples_per_epoch}
     result = Simulation(None if run is None else str(run), practised=np.zeros(world.tasks.size, dtype=np.int64))
     envs, teacher = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
     with _closing(envs, teacher):
@@ -260,9 +257,9 @@ def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Ou
     return Writers(JsonlWriter(folder / "metrics.jsonl", resume=step), *others)
 
 
-def _state(settings: str, student: SimulatedStudent, result: Simulation) -> Tree:
+def _state(settings: Mapping[str, Any], student: SimulatedStudent, result: Simulation) -> Tree:
     return {
-        "settings": settings,
+        "settings": dict(settings),
         "student": student.state(),
         "epochs": result.epochs,
         "episodes": result.episodes,
@@ -271,8 +268,8 @@ def _state(settings: str, student: SimulatedStudent, result: Simulation) -> Tree
     }
 
 
-def _load(state: Mapping[str, Any], settings: str, student: SimulatedStudent, result: Simulation) -> None:
-    compare_settings(json.loads(state["settings"]), json.loads(settings))
+def _load(state: Mapping[str, Any], settings: dict[str, Any], student: SimulatedStudent, result: Simulation) -> None:
+    compare_settings(dict(state["settings"]), settings)
     student.load(state["student"])
     result.epochs, result.episodes = int(state["epochs"]), int(state["episodes"])
     result.curve = np.asarray(state["curve"]).tolist()

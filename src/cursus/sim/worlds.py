@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from cursus.errors import SettingsError
-from cursus.settings import check_count, check_kind, check_share
+from cursus.settings import check_count, check_kind, check_share, describe
 from cursus.sim.dependency import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, DependencyStudents
 from cursus.sim.graphs import TaskGraph
 from cursus.tasks import Discrete, Named, TaskSpace
@@ -72,6 +74,11 @@ class World:
             if self.graph.prerequisites[task]:
                 known[task] &= all(known[each] for each in self.graph.prerequisites[task])
         return np.asarray(known & (self.kinds == LEARNABLE))
+
+    @property
+    def digest(self) -> str:
+        """A checksum of everything, by which a run knows its world again."""
+        return blake2b(json.dumps(describe(self), sort_keys=True).encode(), digest_size=8).hexdigest()
 
     def settings(self) -> Mapping[str, Any]:
         """`graph`, `kinds`, `lengths`, `student`."""
