@@ -1,0 +1,19 @@
+"""What learns. Needs PyTorch: `pip install "cursus[agents]"`."""
+
+from cursus import errors as _errors
+
+try:
+    import safetensors
+    import torch
+except ImportError:
+    raise _errors.MissingExtra("PyTorch (with safetensors)", '"cursus[agents]"') from None
+
+from cursus.agents.base import Agent
+from cursus.agents.dddqn import DDDQN
+from cursus.agents.noise import ColouredNoise
+from cursus.agents.replay import Batch, Replay
+from cursus.agents.sac import SAC
+
+del safetensors, torch
+
+__all__ = ["DDDQN", "SAC", "Agent", "Batch", "ColouredNoise", "Replay"]

@@ -1,0 +1,166 @@
+"""Agents on problems that take seconds, where a wrong sign shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cursus.agents import DDDQN, SAC, Agent, ColouredNoise
+from cursus.checkpoint import decode, encode
+from cursus.errors import CheckpointError, SettingsError, StateError
+
+ENVS = 16
+
+
+def small_dqn(**settings: Any) -> DDDQN:
+    chosen = {"hidden": (32, 32), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, "target_share": 0.05}
+    return DDDQN(4, 4, num_envs=ENVS, **{**chosen, "epsilon_steps": 2000, **settings})
+
+
+def small_sac(**settings: Any) -> SAC:
+    chosen = {"hidden": (32, 32), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, "target_share": 0.05}
+    return SAC(4, 2, num_envs=ENVS, **{**chosen, **settings})
+
+
+MAKERS: dict[str, Callable[..., Agent]] = {"DDDQN": small_dqn, "SAC": small_sac}
+
+
+def one_hot(dice: np.random.Generator) -> np.ndarray:
+    return np.eye(4, dtype=np.float32)[dice.integers(4, size=ENVS)]
+
+
+def practise(agent: Agent, reward: Callable[[np.ndarray, np.ndarray], np.ndarray], steps: int, seed: int = 0) -> None:
+    """Episodes of one step: do what the observation says."""
+    dice = np.random.default_rng(seed)
+    observations = one_hot(dice)
+    ended, not_cut = np.ones(ENVS, dtype=bool), np.zeros(ENVS, dtype=bool)
+    for _ in range(steps):
+        actions = agent.act_batch(observations)
+        following = one_hot(dice)
+        agent.observe(observations, actions, reward(observations, actions), following, ended, not_cut)
+        agent.update()
+        observations = following
+
+
+def matches(observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    return (observations.argmax(axis=1) == actions).astype(np.float64)
+
+
+def nearness(observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    goals = np.array([[-0.6, 0.6], [0.6, 0.6], [0.6, -0.6], [-0.6, -0.6]])[observations.argmax(axis=1)]
+    return -np.square(actions - goals).sum(axis=1)
+
+
+@pytest.mark.parametrize("settings", [{}, {"priority": 0.6}, {"n_step": 3}])
+def test_dddqn_learns_to_do_what_it_sees(settings: dict[str, Any]) -> None:
+    agent = small_dqn(**settings)
+    practise(agent, matches, 400)
+    assert agent.act_batch(np.eye(4), deterministic=True).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("noise", ["white", "pink"])
+def test_sac_learns_to_go_where_it_is_told(noise: Any) -> None:
+    agent = small_sac(noise=noise)
+    practise(agent, nearness, 700)
+    assert nearness(np.eye(4), agent.act_batch(np.eye(4, dtype=np.float32)[:, :], deterministic=True)).min() > -0.15
+
+
+def test_values_look_ahead_over_a_time_limit_and_not_over_an_end() -> None:
+    """A reward of 1 in every step for ever: cut by a limit it is worth 1/(1−γ), ended for good it is worth 1."""
+    values = {}
+    for end in ("terminated", "truncated"):
+        agent = DDDQN(1, 2, num_envs=ENVS, gamma=0.9, hidden=(16,), learning_rate=1e-2, target_share=0.1, batch_size=64)
+        here = np.ones((ENVS, 1), dtype=np.float32)
+        flags = {name: np.full(ENVS, name == end) for name in ("terminated", "truncated")}
+        for _ in range(400):
+            agent.observe(here, agent.act_batch(here), np.ones(ENVS), here, **flags)
+            values[end] = agent.update()["q"]
+    assert values["terminated"] == pytest.approx(1.0, abs=0.1)
+    assert values["truncated"] == pytest.approx(10.0, abs=1.0)
+
+
+def test_environments_explore_independently() -> None:
+    agent = small_dqn(epsilon_end=1.0)
+    actions = np.stack([agent.act_batch(np.zeros((ENVS, 4))) for _ in range(400)])
+    together = np.mean(actions[:, 0] == actions[:, 1])
+    assert together == pytest.approx(0.25, abs=0.08)
+    agent = small_sac()
+    acts = np.stack([agent.act_batch(np.zeros((ENVS, 4))) for _ in range(400)])[:, :, 0]
+    assert abs(np.corrcoef(acts[:, 0], acts[:, 1])[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("num_envs", [1, 8])
+def test_noise_keeps_its_colour_with_any_number_of_environments(num_envs: int) -> None:
+    def lag_one(colour: Any) -> float:
+        noise = ColouredNoise(colour, num_envs, 4, length=128, seed=1)
+        series = []
+        for _ in range(40):
+            series.append(np.stack([noise.sample()[0] for _ in range(128)]))
+            others = np.arange(num_envs) > 0
+            noise.restart(others)  # the ends of others' episodes do not touch the first
+        found = np.concatenate(series)
+        return float(np.mean(found[1:] * found[:-1]) / np.mean(found * found))
+
+    assert lag_one("white") == pytest.approx(0.0, abs=0.05)
+    assert lag_one("pink") == pytest.approx(0.7, abs=0.1)
+    assert lag_one("red") > 0.9
+
+
+def test_epsilon_falls_by_steps_of_environments() -> None:
+    agents = [DDDQN(4, 4, num_envs=count, epsilon_steps=160, epsilon_end=0.1) for count in (1, 16)]
+    for agent, count in zip(agents, (1, 16), strict=True):
+        for _ in range(80 // count):
+            o = np.zeros((count, 4), dtype=np.float32)
+            flags = np.zeros(count, dtype=bool)
+            agent.observe(o, agent.act_batch(o), np.zeros(count), o, flags, flags)
+        assert agent.epsilon == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_loaded_agent_goes_on_as_if_nothing_had_happened(name: str) -> None:
+    reward = matches if name == "DDDQN" else nearness
+    straight, stopped = MAKERS[name](), MAKERS[name](seed=5)
+    practise(straight, reward, 30)
+    stopped.load(decode(encode(straight.state())))
+    practise(straight, reward, 20, seed=1)
+    practise(stopped, reward, 20, seed=1)
+    assert encode(straight.state()) == encode(stopped.state())
+
+
+def test_the_temperature_goes_on_being_learned_after_a_load() -> None:
+    agent, again = small_sac(), small_sac()
+    practise(agent, nearness, 20)
+    again.load(agent.state())
+    before = again.update()["alpha"]
+    for _ in range(20):
+        after = again.update()["alpha"]
+    assert after != before
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_weights_can_be_exported_alone(name: str, tmp_path: Path) -> None:
+    agent, other = MAKERS[name](seed=1), MAKERS[name](seed=2)
+    path = tmp_path / "weights.safetensors"
+    agent.save_weights(path)
+    other.load_weights(path)
+    observations = np.random.default_rng(0).random((6, 4))
+    assert np.array_equal(agent.act_batch(observations, deterministic=True), other.act_batch(observations, deterministic=True))
+    assert agent.act(observations[0]) == pytest.approx(agent.act_batch(observations[:1], deterministic=True)[0])
+    wrong = tmp_path / "wrong.safetensors"
+    wrong.write_bytes(b"nothing of the kind")
+    with pytest.raises(CheckpointError, match="does not hold the weights"):
+        other.load_weights(wrong)
+    with pytest.raises(StateError):
+        other.load({})
+
+
+def test_wrong_settings_are_refused() -> None:
+    for wrong in ({"learning_rate": 0}, {"epsilon_end": 2}, {"gamma": 1.5}, {"replay_size": 4}, {"batch_size": 0}):
+        with pytest.raises(SettingsError):
+            small_dqn(**wrong)
+    with pytest.raises(SettingsError, match="pink"):
+        small_sac(noise="blue")
