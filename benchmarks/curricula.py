@@ -116,6 +116,22 @@ def memory_mb(size: int) -> float:
     return float(done.stdout)
 
 
+def remote_us() -> tuple[float, float]:
+    """Microseconds for a worker to take its next task, and to report a result, through shared memory."""
+    taking = reporting = 0.0
+    with cursus.Teacher(cursus.LearningProgress(1_000)) as teacher, cursus.RemoteTeacher(teacher.remote()) as remote:
+        for turn in range(4_000):
+            begin = time.perf_counter()
+            remote.assign()
+            taken = time.perf_counter()
+            remote.report(success=True, returns=1.0, length=5)
+            reporting += time.perf_counter() - taken
+            taking += taken - begin
+            if turn % 200 == 0:
+                teacher.drain()
+    return taking / 4_000 * 1e6, reporting / 4_000 * 1e6
+
+
 def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     """Microseconds per draw and per result in batches of 256, and memory."""
     makers: dict[str, Callable[[int], cursus.Curriculum]] = {
@@ -152,6 +168,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     figures["learning_progress_episode_us_1000"] = episode
     figures["times_faster_than_legacy_1000"] = LEGACY_MS_AT_1000 * 1000 / episode
     figures["learning_progress_rss_mb_1000000"] = memory_mb(1_000_000)
+    figures["remote_assign_us"], figures["remote_report_us"] = remote_us()
     return figures
 
 
@@ -170,6 +187,8 @@ def tables(figures: Figures) -> list[Table]:
         "learning_progress_rss_mb_1000000",
         "learning_progress_episode_us_1000",
         "times_faster_than_legacy_1000",
+        "remote_assign_us",
+        "remote_report_us",
     ):
         rest.add_row(name, f"{figures[name]:,.2f}")
     return [made, rest]

@@ -95,10 +95,13 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
         begin = time.perf_counter()
         count = kill_writers(writers=4, records=records)
         took = time.perf_counter() - begin
+        progress.add_task("killing spawned writers", total=None)
+        spawned = kill_writers(writers=4, records=records, start_method="spawn", pause_s=1.0)
         progress.add_task("racing readers", total=None)
         race = race_readers(readers=2, seconds=seconds)
     figures |= {"kills": count.kills, "drained": count.drained, "lost": count.lost, "doubled": count.doubled}
     figures |= {"wrong": count.wrong, "drained_per_s_under_kills": count.drained / took}
+    figures |= {f"spawn_{name}": getattr(spawned, name) for name in ("kills", "drained", "lost", "doubled", "wrong")}
     figures |= {"published": race.published, "read": race.read, "torn": race.torn, "backwards": race.backwards}
     return figures
 

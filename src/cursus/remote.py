@@ -32,6 +32,7 @@ RECORD = [
 
 _PICKS = 16  # the first of the random streams by which workers pick; each ring has one of its own
 _LOOK_AFTER_S = 1.0
+_ORDINARY = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,20 @@ class RemoteTeacher:
 
     def report(self, env: int = 0, *, success: Any, returns: Any, length: Any, score: Any = None) -> None:
         """How the open episode of an environment ended."""
-        serial, one = self._serial_of(env), np.zeros(1, dtype=np.int64)
-        won = bool(truth([success], one)[0])
-        gained, lasted = float(finite("return", [returns], one)[0]), int(whole("length", [length], one)[0])
-        bounds = self._seat.score_bounds
-        scored = float(won) if score is None else float(finite("score", [score], one, *([bounds] if bounds else []))[0])
-        self._say(ENDED, env, serial, success=won, returns=gained, length=lasted, score=scored)
+        serial = self._serial_of(env)
+        if not _plain(success, returns, length, score):
+            success, returns, length, score = self._checked(success, returns, length, score)
+        scored = float(success) if score is None else score
+        self._say(ENDED, env, serial, success=success, returns=returns, length=length, score=scored)
         del self._open[env]
+
+    def _checked(self, success: Any, returns: Any, length: Any, score: Any) -> tuple[bool, float, int, float | None]:
+        """The result as plain values, or what is wrong with it."""
+        one = np.zeros(1, dtype=np.int64)
+        bounds = [self._seat.score_bounds] if self._seat.score_bounds else []
+        scored = None if score is None else float(finite("score", [score], one, *bounds)[0])
+        won, gained, lasted = truth([success], one), finite("return", [returns], one), whole("length", [length], one)
+        return bool(won[0]), float(gained[0]), int(lasted[0]), scored
 
     def withdraw(self, env: int = 0) -> None:
         """Give the open episode of an environment back, unplayed or not."""
@@ -164,3 +172,15 @@ class RemoteTeacher:
         self._picks += 1
         place = int(stream.integers(len(tasks))[0])
         return int(tasks[place]), int(tags[place])
+
+
+def _plain(success: Any, returns: Any, length: Any, score: Any) -> bool:
+    """Whether a result is made of plain values that are plainly right: those need no array to be checked."""
+    return (
+        type(success) is bool
+        and type(returns) is float
+        and -_ORDINARY < returns < _ORDINARY
+        and type(length) is int
+        and 0 <= length < _ORDINARY
+        and (score is None or (type(score) is float and 0.0 <= score <= 1.0))
+    )

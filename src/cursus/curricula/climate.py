@@ -39,7 +39,7 @@ class ClimateWatch:
 
     def clip(self, values: FloatArray) -> FloatArray:
         """What lies far outside the usual counts as its edge: one crash must not bend a task's line for ever."""
-        return np.clip(values, *self._usual)
+        return values if self.climate.bounded else np.clip(values, *self._usual)
 
     def add(self, values: FloatArray, tasks: IntArray, noise_of: Callable[[IntArray], FloatArray | None]) -> None:
         """Take in results that do not go beyond this block; at its end, average."""
@@ -47,12 +47,16 @@ class ClimateWatch:
         self._values[self._filled : stop], self._tasks[self._filled : stop] = values, tasks
         self._filled = stop % BLOCK
         if self._filled == 0:
-            seen = np.array([1.0, *np.quantile(self._values, _QUANTILES)])
-            self._averages = _KEPT * self._averages + (1.0 - _KEPT) * seen
             self._noise = noise_after(self._noise, noise_of(np.unique(self._tasks)))
-            if not self.climate.bounded and (scale := self._scale()):
-                _, low, _, _, high, _ = self._levels()
-                self._usual = (low - _FAR_OUT * scale, high + _FAR_OUT * scale)
+            if not self.climate.bounded:
+                self._look_at_levels()
+
+    def _look_at_levels(self) -> None:
+        seen = np.array([1.0, *np.quantile(self._values, _QUANTILES)])
+        self._averages = _KEPT * self._averages + (1.0 - _KEPT) * seen
+        if scale := self._scale():
+            _, low, _, _, high, _ = self._levels()
+            self._usual = (low - _FAR_OUT * scale, high + _FAR_OUT * scale)
 
     @property
     def gathering(self) -> bool:

@@ -78,7 +78,9 @@ class World:
     @property
     def digest(self) -> str:
         """A checksum of everything, by which a run knows its world again."""
-        return blake2b(json.dumps(describe(self), sort_keys=True).encode(), digest_size=8).hexdigest()
+        columns = (self.kinds, self.lengths, *self.graph.links())
+        student = json.dumps(describe(self.student), sort_keys=True).encode()
+        return blake2b(student + b"".join(column.tobytes() for column in columns), digest_size=8).hexdigest()
 
     def settings(self) -> Mapping[str, Any]:
         """`graph`, `kinds`, `lengths`, `student`."""

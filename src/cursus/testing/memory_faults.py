@@ -8,6 +8,7 @@ import random
 import time
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -31,16 +32,19 @@ class Killings:
     """Records that nobody has said."""
 
 
-def kill_writers(*, writers: int = 4, records: int = 30_000, capacity: int = 1024, pause_s: float = 0.004) -> Killings:
+def kill_writers(
+    *, writers: int = 4, records: int = 30_000, capacity: int = 1024, pause_s: float = 0.004, start_method: str = "fork"
+) -> Killings:
     """Let writers say `records` each, kill one at random every `pause_s` on average, and restart it on its ring.
 
     The oracle is a word of each writer's in memory that has nothing to do with ours: how many of its records were
     accepted before the last kill.
     """
     count, dice = Killings(), random.Random(0)  # noqa: S311
-    oracle = memoryview(mmap.mmap(-1, 8 * writers)).cast("Q")
-    with Shared(_RECORD, members=writers, capacity=capacity) as memory:
-        crew = [_Writer(memory.member(), oracle, records) for _ in range(writers)]
+    with NamedTemporaryFile() as file, Shared(_RECORD, members=writers, capacity=capacity) as memory:
+        file.truncate(8 * writers)
+        oracle = _words(file.name)
+        crew = [_Writer(memory.member(), file.name, records, start_method) for _ in range(writers)]
         kill_at = time.monotonic()
         while any(writer.drained < records for writer in crew):
             _drain(memory, crew, count)
@@ -63,19 +67,26 @@ def kill_writers(*, writers: int = 4, records: int = 30_000, capacity: int = 102
 class _Writer:
     """A process that writes to one ring, and its successors."""
 
-    def __init__(self, address: Address, oracle: memoryview, records: int) -> None:
+    def __init__(self, address: Address, oracle: str, records: int, start_method: str) -> None:
         self.address = address
         self.drained = 0
         self._arguments = (address, oracle, records)
+        self._context: Any = multiprocessing.get_context(start_method)
         self.process: BaseProcess
         self.start()
 
     def start(self) -> None:
-        self.process = multiprocessing.get_context("fork").Process(target=_write, args=self._arguments, daemon=True)
+        self.process = self._context.Process(target=_write, args=self._arguments, daemon=True)
         self.process.start()
 
 
-def _write(address: Address, oracle: memoryview, records: int) -> None:
+def _words(path: str) -> memoryview:
+    with open(path, "r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
+
+
+def _write(address: Address, path: str, records: int) -> None:
+    oracle = _words(path)
     with attach(address) as member:
         number = member.accepted
         while number < records:
