@@ -19,9 +19,9 @@ from cursus.errors import MissingExtra
 
 SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
-    "cursus", "cursus.agents", "cursus.curricula", "cursus.curricula.gates", "cursus.curricula.progress", "cursus.memory",
-    "cursus.metrics", "cursus.metrics.writers", "cursus.sim", "cursus.tasks", "cursus.tasks.generators", "cursus.testing",
-    "cursus.vector",
+    "cursus", "cursus.agents", "cursus.curricula", "cursus.curricula.gates", "cursus.curricula.progress", "cursus.envs",
+    "cursus.envs.hockey", "cursus.memory", "cursus.metrics", "cursus.metrics.writers", "cursus.sim", "cursus.tasks",
+    "cursus.tasks.generators", "cursus.testing", "cursus.train", "cursus.vector",
 ]  # fmt: skip
 
 

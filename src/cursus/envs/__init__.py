@@ -1,0 +1,22 @@
+"""Environments of our own, registered with Gymnasium when this package is imported.
+
+>>> import gymnasium
+>>> "cursus/Hockey-v0" in gymnasium.registry
+True
+"""
+
+import gymnasium as _gymnasium
+
+__all__ = ["register_envs"]
+
+_ENTRY_POINTS = {"cursus/Hockey-v0": "cursus.envs.hockey.env:HockeyEnv"}
+
+
+def register_envs() -> None:
+    """Make our environments known to `gymnasium.make`; calling it again changes nothing."""
+    for name, entry_point in _ENTRY_POINTS.items():
+        if name not in _gymnasium.registry:
+            _gymnasium.register(name, entry_point=entry_point)
+
+
+register_envs()

@@ -1,0 +1,178 @@
+"""The rules: starts, shots, goals, time, what each player sees and is paid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import cos, hypot, sin
+from typing import NamedTuple
+
+import numpy as np
+
+from cursus.envs.hockey.constants import (
+    CATCH_SPEED,
+    CENTRE_X,
+    CENTRE_Y,
+    CLOSENESS_REACH,
+    CLOSENESS_SUM,
+    FAST_PUCK,
+    FAST_PUCK_DAMPING,
+    GOAL_HALF_DEPTH,
+    GOAL_HALF_WIDTH,
+    GOAL_X,
+    KEEP_STEPS,
+    PUCK_DAMPING,
+    PUCK_RADIUS,
+    SHOOT_ABOVE,
+    SHOT_SPEED,
+    START_X,
+    STEP_S,
+)
+from cursus.envs.hockey.skater import Skater
+from cursus.envs.hockey.start import Start, draw_start
+from cursus.envs.hockey.task import Mode
+from cursus.envs.hockey.world import Rink
+
+LIMITS = {Mode.NORMAL: 250, Mode.TRAIN_SHOOTING: 80, Mode.TRAIN_DEFENSE: 80}
+"""An episode is cut off in the step after this many."""
+
+_GOAL_FRONT = GOAL_X - GOAL_HALF_DEPTH
+_NEAR_GOAL = _GOAL_FRONT - PUCK_RADIUS
+
+
+class Terms(NamedTuple):
+    """What a step is worth to a player, before it is weighted."""
+
+    closeness: float
+    touch: float
+    direction: float
+
+
+class Game:
+    """Hockey between whoever gives the actions; plain floats in, plain floats out.
+
+    `view_one` and `view_two` are what the players see, each in its own frame: x, y, angle and their velocities of oneself,
+    the same of the opponent, x, y and velocity of the puck, and for how long the puck may still be kept, by oneself and by
+    the opponent. `winner` is +1 or -1 after a goal of player one or two, and 0 before.
+
+    >>> game = Game()
+    >>> game.start(Mode.NORMAL, np.random.default_rng(0), one_starts=True)
+    >>> game.step((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
+    >>> game.view_one[3] > 0 and game.view_two[9] == -game.view_one[3]
+    True
+    """
+
+    def __init__(self, *, keep_mode: bool = True) -> None:
+        self.keep_mode = keep_mode
+        self.rink = Rink()
+        self.view_one: list[float] = []
+        self.view_two: list[float] = []
+        self._begin(Mode.NORMAL)
+
+    def _begin(self, mode: Mode) -> None:
+        self.mode, self.limit = mode, LIMITS[mode]
+        self.steps = self.winner = 0
+        self.keep_one = self.keep_two = 0
+        self._puck_is_fast = False
+
+    def start(self, mode: Mode, rng: np.random.Generator, *, one_starts: bool = True) -> None:
+        """Begin an episode at places drawn from `rng`; in a normal game one player has the puck in its half."""
+        self.start_from(mode, draw_start(mode, rng, one_starts=one_starts))
+
+    def start_from(self, mode: Mode, start: Start) -> None:
+        """Begin an episode at given places."""
+        self._begin(mode)
+        self.rink.place((CENTRE_X - START_X, CENTRE_Y), start.two, start.puck)
+        self.rink.puck.linearVelocity = start.puck_velocity
+        self._look()
+        self._puck_is_fast = False  # a shot flies freely in its first step, as one by a player does
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time is up."""
+        return self.steps > self.limit
+
+    def step(self, one: Sequence[float], two: Sequence[float]) -> None:
+        """Both players act at once: forward, sideways, turn, shoot, each between -1 and 1, in their own frames."""
+        rink = self.rink
+        first, second = rink.one, rink.two
+        first.push(one[0], one[1])
+        first.turn(one[2])
+        second.push(two[0], two[1])
+        second.turn(two[2])
+        if self.keep_one > 1:
+            self.keep_one = self._keep(first, self.keep_one - 1, one[3])
+        if self.keep_two > 1:
+            self.keep_two = self._keep(second, self.keep_two - 1, two[3])
+        rink.puck.linearDamping = FAST_PUCK_DAMPING if self._puck_is_fast else PUCK_DAMPING
+        rink.step()
+        if rink.touches and self.keep_mode:
+            self._catch(rink.touches)
+        self.steps += 1
+        self._look()
+        x = self.view_one[12]
+        if x > _NEAR_GOAL or x < -_NEAR_GOAL:
+            self.winner = _goal(x, self.view_one[13])
+
+    def _keep(self, skater: Skater, left: int, shoot: float) -> int:
+        """The puck goes where its keeper is, and is shot when the keeper wants to or must; how long it may still be kept."""
+        puck = self.rink.puck
+        puck.position = skater.position
+        puck.linearVelocity = skater.velocity
+        self._puck_is_fast = False
+        if left > 1 and shoot <= SHOOT_ABOVE:
+            return left
+        force = skater.sign * self.rink.puck_mass * SHOT_SPEED / STEP_S
+        angle = skater.body.angle
+        puck.ApplyForceToCenter((force * cos(angle), force * sin(angle)), True)
+        return 0
+
+    def _catch(self, touches: list[tuple[int, float]]) -> None:
+        for sign, puck_speed in touches:
+            if sign * puck_speed >= CATCH_SPEED:
+                continue
+            if sign > 0:
+                self.keep_one = self.keep_one or KEEP_STEPS
+            else:
+                self.keep_two = self.keep_two or KEEP_STEPS
+
+    def _look(self) -> None:
+        """Read both bodies and the puck once, and write down what each player sees."""
+        rink = self.rink
+        one, two = rink.one, rink.two
+        place, speed = one.position, one.velocity
+        x1, y1, vx1, vy1 = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
+        place, speed = two.position, two.velocity
+        x2, y2, vx2, vy2 = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
+        place, speed = rink.puck_position, rink.puck_velocity
+        x, y, vx, vy = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
+        a1, w1, a2, w2 = one.body.angle, one.body.angularVelocity, two.body.angle, two.body.angularVelocity
+        self._puck_is_fast = vx * vx + vy * vy > FAST_PUCK * FAST_PUCK
+        self.view_one = [x1, y1, a1, vx1, vy1, w1, x2, y2, a2, vx2, vy2, w2, x, y, vx, vy]
+        self.view_two = [-x2, -y2, a2, -vx2, -vy2, w2, -x1, -y1, a1, -vx1, -vy1, w1, -x, -y, -vx, -vy]
+        if self.keep_mode:
+            self.view_one += (self.keep_one, self.keep_two)
+            self.view_two += (self.keep_two, self.keep_one)
+
+    def terms_one(self) -> Terms:
+        """What the last step is worth to player one."""
+        return _terms(self.view_one, self.keep_one, self.limit)
+
+    def terms_two(self) -> Terms:
+        """What the last step is worth to player two."""
+        return _terms(self.view_two, self.keep_two, self.limit)
+
+
+def _terms(view: list[float], keep: int, limit: int) -> Terms:
+    x, y, speed = view[12], view[13], view[14]
+    closeness = 0.0
+    if x < 0.0 and speed <= 0.0:
+        closeness = -CLOSENESS_SUM / (CLOSENESS_REACH * limit / 2) * hypot(view[0] - x, view[1] - y)
+    return Terms(closeness, float(keep == KEEP_STEPS), speed / (limit * FAST_PUCK))
+
+
+def _goal(x: float, y: float) -> int:
+    """Who scored, if anybody: the puck touches a goal, or flew through it within one step."""
+    beyond = abs(x)
+    if beyond < GOAL_X and hypot(max(_GOAL_FRONT - beyond, 0.0), max(abs(y) - GOAL_HALF_WIDTH, 0.0)) > PUCK_RADIUS:
+        return 0
+    return 1 if x > 0.0 else -1

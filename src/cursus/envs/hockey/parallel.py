@@ -1,0 +1,108 @@
+"""Hockey for two learners, as a PettingZoo parallel environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cursus.envs.hockey.actions import Moves
+from cursus.envs.hockey.env import HockeyEnv, told
+from cursus.envs.hockey.task import EXTERNAL, Mode, Starts, Weights
+from cursus.errors import MissingExtra
+
+try:
+    from pettingzoo import ParallelEnv
+except ImportError:
+    raise MissingExtra("pettingzoo", '"cursus[hockey,pettingzoo]"') from None
+
+_ONE, _TWO = "player_1", "player_2"
+
+
+class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+    """Both players see the rink, act and are paid in frames of their own, so that one policy can play either side.
+
+    Settings and tasks are those of `HockeyEnv`, without an opponent; a task comes as `options={"task": …}`.
+
+    >>> env = HockeyParallelEnv()
+    >>> observations, infos = env.reset(seed=0, options={"task": {"mode": "defense"}})
+    >>> observations, rewards, *_ = env.step({name: env.action_space(name).sample() for name in env.agents})
+    >>> sorted(rewards)
+    ['player_1', 'player_2']
+    """
+
+    metadata = {"name": "cursus_hockey_v0", **HockeyEnv.metadata}  # noqa: RUF012 – PettingZoo's own convention
+
+    def __init__(
+        self,
+        mode: Mode | str = Mode.NORMAL,
+        *,
+        weights: Weights | Mapping[str, float] | None = None,
+        starts: Starts = None,
+        keep_mode: bool = True,
+        discrete: bool = False,
+        fineness: int = 2,
+        render_mode: str | None = None,
+    ) -> None:
+        moves = Moves(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
+        self._env = HockeyEnv(
+            mode,
+            EXTERNAL,
+            weights=weights,
+            starts=starts,
+            keep_mode=keep_mode,
+            discrete=discrete,
+            fineness=fineness,
+            render_mode=render_mode,
+        )
+        self.render_mode = render_mode
+        self.possible_agents = [_ONE, _TWO]
+        self.agents: list[str] = []
+        self.observation_spaces = dict.fromkeys(self.possible_agents, self._env.observation_space)
+        self.action_spaces = {name: moves.space() for name in self.possible_agents}
+
+    def observation_space(self, agent: str) -> Any:
+        """What a player sees."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Any:
+        """What a player can do."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Begin an episode of the task in the options. Other options are for others: PettingZoo's own test sends some."""
+        task = {"task": options["task"]} if options and "task" in options else None
+        observation, _ = self._env.reset(seed=seed, options=task)
+        self.agents = list(self.possible_agents)
+        return {_ONE: observation, _TWO: self._env.opponent_observation()}, {_ONE: {}, _TWO: {}}
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Both act at once."""
+        env = self._env
+        observation, reward, terminated, truncated, info = env.step_both(actions[_ONE], actions[_TWO])
+        other = info.pop("opponent_observation")
+        if terminated or truncated:
+            self.agents = []
+        terms, winner = env.game.terms_two(), -env.game.winner
+        return (
+            {_ONE: observation, _TWO: other},
+            {_ONE: reward, _TWO: env.opponent_reward()},
+            dict.fromkeys(self.possible_agents, terminated),
+            dict.fromkeys(self.possible_agents, truncated),
+            {_ONE: info, _TWO: told(winner, terms)},
+        )
+
+    def render(self) -> Any:
+        """The rink, as `HockeyEnv` draws it."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        self._env.close()
+
+    def state(self) -> Any:
+        """All there is to see, as player one sees it."""
+        return np.array(self._env.game.view_one, np.float32)

@@ -1,0 +1,141 @@
+"""The rink: walls, goals, two skaters and a puck, made once and put back to their places for every episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cursus.envs.hockey.constants import (
+    CENTRE_X,
+    CENTRE_Y,
+    GOAL_HALF_DEPTH,
+    GOAL_HALF_WIDTH,
+    GOAL_X,
+    HEIGHT,
+    PIXELS,
+    PLAYER_DENSITY,
+    PLAYER_FRICTION,
+    PLAYER_OUTLINE,
+    POSITION_ITERATIONS,
+    PUCK_DAMPING,
+    PUCK_DENSITY,
+    PUCK_FRICTION,
+    PUCK_RADIUS,
+    PUCK_RESTITUTION,
+    SIDE_WALL_X,
+    STEP_S,
+    VELOCITY_ITERATIONS,
+    WALL_FRICTION,
+)
+from cursus.envs.hockey.late import import_box2d
+from cursus.envs.hockey.skater import Skater
+
+_WALL, _GOAL, _PLAYER, _PUCK = 1, 2, 4, 8
+_PARKING = ((-100.0, -100.0), (-100.0, -50.0), (-50.0, -100.0))  # far from the rink and from each other
+
+
+class Rink:
+    """A Box2D world for one game at a time.
+
+    What is read at every step are live views of Box2D's own vectors: `position.x` is always the present one.
+    `touches` lists, for the step just made, which skater (+1 or -1) the puck began to touch, and its velocity along x then.
+    """
+
+    def __init__(self) -> None:
+        self._box2d = import_box2d()
+        # A body that sleeps remembers for how long it has been slow: one more thing that could outlive an episode.
+        self._world = self._box2d.b2World(gravity=(0.0, 0.0), doSleep=False)
+        self._build_walls()
+        self.one = Skater(self._build_player(1), 1)
+        self.two = Skater(self._build_player(-1), -1)
+        self.puck = self._build_puck()
+        self.puck_position, self.puck_velocity = self.puck.position, self.puck.linearVelocity
+        self.puck_mass = float(self.puck.mass)
+        self.touches: list[tuple[int, float]] = []
+        self._listener = _listener(self._box2d, self.puck_velocity, self.touches)
+        self._world.contactListener = self._listener
+        self._step = self._world.Step
+
+    def step(self) -> None:
+        """Let the time of one step pass."""
+        self.touches.clear()
+        self._step(STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS)
+
+    def place(self, one: tuple[float, float], two: tuple[float, float], puck: tuple[float, float]) -> None:
+        """Put everything at rest at its place, with no memory of what happened before.
+
+        Box2D keeps contacts with the impulses of the last step. They end when the bodies are seen far apart, and only
+        then: hence the visit to the parking place. The bodies themselves, and so the order in which Box2D treats them, stay.
+        """
+        bodies = (self.one.body, self.two.body, self.puck)
+        for body, position in zip(bodies, _PARKING, strict=True):
+            _rest(body, position)
+        self.step()
+        for body, position in zip(bodies, (one, two, puck), strict=True):
+            _rest(body, position)
+
+    def _build_walls(self) -> None:
+        """All that stands still is one body at the origin.
+
+        Box2D moves the bodies that something hits between the places before and after the step; for those that stand still
+        these are the same, but the rounding is not, and walls would wander by a bit now and then. Zero stays zero.
+        """
+        walls = self._world.CreateStaticBody(position=(0.0, 0.0))
+        for side in (1, -1):
+            self._build_wall(walls, 0.0, side, [(-250, 10), (-250, -10), (250, -10), (250, 10)])
+            for end in (1, -1):
+                post = [(end * x, -side * y) for x, y in ((10, 135), (-10, 128), (-10, -5), (10, -5))]
+                self._build_wall(walls, end * SIDE_WALL_X, side, post)
+        for end in (1, -1):
+            shape = self._box2d.b2PolygonShape()
+            shape.SetAsBox(GOAL_HALF_DEPTH, GOAL_HALF_WIDTH, (CENTRE_X + end * GOAL_X, CENTRE_Y), 0.0)
+            walls.CreateFixture(shape=shape, friction=WALL_FRICTION, categoryBits=_GOAL, maskBits=_PLAYER)
+
+    def _build_wall(self, walls: Any, x: float, side: int, outline: list[tuple[int, int]]) -> None:
+        y = CENTRE_Y + side * (HEIGHT / 2 - 0.5)
+        corners = [(CENTRE_X + x + across / PIXELS, y + along / PIXELS) for across, along in outline]
+        shape = self._box2d.b2PolygonShape(vertices=corners)
+        walls.CreateFixture(shape=shape, friction=WALL_FRICTION, categoryBits=_WALL, maskBits=_PLAYER | _PUCK)
+
+    def _build_player(self, sign: int) -> Any:
+        fixture = self._box2d.b2FixtureDef(
+            shape=self._box2d.b2PolygonShape(vertices=[(sign * x, y) for x, y in PLAYER_OUTLINE]),
+            density=PLAYER_DENSITY,
+            friction=PLAYER_FRICTION,
+            restitution=0.0,
+            categoryBits=_PLAYER,
+            maskBits=_WALL | _GOAL | _PLAYER | _PUCK,
+            userData=sign,
+        )
+        return self._world.CreateDynamicBody(position=_PARKING[0], fixtures=fixture)
+
+    def _build_puck(self) -> Any:
+        fixture = self._box2d.b2FixtureDef(
+            shape=self._box2d.b2CircleShape(radius=PUCK_RADIUS),
+            density=PUCK_DENSITY,
+            friction=PUCK_FRICTION,
+            restitution=PUCK_RESTITUTION,
+            categoryBits=_PUCK,
+            maskBits=_WALL | _PLAYER,
+            userData=0,
+        )
+        return self._world.CreateDynamicBody(position=_PARKING[2], fixtures=fixture, linearDamping=PUCK_DAMPING)
+
+
+def _rest(body: Any, position: tuple[float, float]) -> None:
+    body.transform = (position, 0.0)
+    body.linearVelocity = (0.0, 0.0)
+    body.angularVelocity = 0.0
+
+
+def _listener(box2d: Any, puck_velocity: Any, touches: list[tuple[int, float]]) -> Any:
+    """Notes when the puck and a skater begin to touch. Only the puck carries 0, and only skaters a sign."""
+
+    class Listener(box2d.b2ContactListener):  # type: ignore[misc]
+        def BeginContact(self, contact: Any) -> None:  # noqa: N802 – Box2D's own name
+            first, second = contact.fixtureA.userData, contact.fixtureB.userData
+            if first == 0 and second:
+                touches.append((second, puck_velocity.x))
+            elif second == 0 and first:
+                touches.append((first, puck_velocity.x))
+
+    return Listener()

@@ -1,0 +1,5 @@
+"""The training loop."""
+
+from cursus.train.loop import Training, train
+
+__all__ = ["Training", "train"]

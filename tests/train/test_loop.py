@@ -1,0 +1,141 @@
+"""The training loop, with real environments and agents."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import cursus
+from cursus.agents import DDDQN
+from cursus.errors import SettingsError
+from cursus.metrics import read_metrics
+from cursus.train import train
+
+
+class Match(gymnasium.Env[Any, Any]):
+    """Three steps; do what the observation says. The task `left` shows two of four signs, `all` every one."""
+
+    observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
+    action_space = spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.signs = 2 if options is not None and options["task"].label == "left" else 4
+        self.right = self.done = 0
+        return self._look(), {}
+
+    def _look(self) -> Any:
+        self.sign = int(self.np_random.integers(self.signs))
+        return np.eye(4, dtype=np.float32)[self.sign]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(action == self.sign)
+        self.right += int(reward)
+        self.done += 1
+        over = self.done == 3
+        return self._look(), reward, over, False, {"is_success": self.right == 3} if over else {}
+
+
+def make(num_envs: int = 8, run: Path | None = None, resume: bool = False) -> Any:
+    course = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
+    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3}
+    return cursus.make_vec(Match, num_envs, curriculum=course, run=run, resume=resume, **settings)
+
+
+def agent(num_envs: int = 8) -> DDDQN:
+    small: dict[str, Any] = {"hidden": (32,), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3}
+    return DDDQN(4, 4, num_envs=num_envs, gamma=0.5, target_share=0.05, epsilon_steps=3000, epsilon_end=0.02, **small)
+
+
+def test_an_agent_learns_and_is_promoted() -> None:
+    envs = make()
+    result = train(envs, agent(), steps=8000, updates_per_env_step=0.25, warmup_steps=200)
+    assert envs.teacher.curriculum.stage == "all"
+    assert result.mean_return > 2.5
+    assert result.episodes == pytest.approx(8000 / 3, rel=0.01)
+    envs.close()
+
+
+@pytest.mark.parametrize("num_envs", [1, 4, 16])
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
+def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
+    envs, learner = make(num_envs), agent(num_envs)
+    result = train(envs, learner, steps=320, updates_per_env_step=ratio, warmup_steps=160)
+    assert result.updates == learner.updates == int(160 * ratio)
+    envs.close()
+
+
+def test_what_follows_an_end_is_the_true_last_observation() -> None:
+    envs, learner = make(1), agent(1)
+    train(envs, learner, steps=300, warmup_steps=300)
+    batch = learner.replay.sample(2000)
+    assert set(np.unique(batch.discounts).tolist()) == {0.0, 0.5}
+    assert np.mean(batch.discounts == 0) == pytest.approx(1 / 3, abs=0.05)
+    assert (batch.following.sum(axis=1) == 1).all()
+    envs.close()
+
+
+def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    envs = make(run=run)
+    train(envs, agent(), steps=2000, warmup_steps=100, updates_per_env_step=0.1, report_every=500, run=run)
+    envs.close()
+    rows = list(read_metrics(run / "metrics.jsonl"))
+    assert [row["step"] for row in rows] == [504, 1008, 1512]
+    assert {"train/loss", "rollout/mean_return", "time/steps_per_s", "env_curriculum_stats/total_completions"} <= set(rows[-1])
+    again = make(run=run, resume=True)
+    learner = agent()
+    result = train(again, learner, steps=2400, warmup_steps=100, updates_per_env_step=0.1, run=run)
+    assert result.steps == 2400
+    assert learner.steps == 2400
+    again.close()
+
+
+def practise(run: str) -> None:
+    envs = make(run=Path(run), resume=(Path(run) / "config.json").exists())
+    train(envs, agent(), steps=10**9, warmup_steps=100, updates_per_env_step=0.05, checkpoint_every=400, run=run)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
+    process.start()
+    deadline = time.monotonic() + 60
+    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.kill(process.pid, how)
+    process.join(20)
+    assert process.exitcode is not None
+    envs, learner = make(run=run, resume=True), agent()
+    before = int(envs.teacher.caller_state["steps"])
+    assert before >= 400
+    result = train(envs, learner, steps=before + 80, warmup_steps=100, updates_per_env_step=0.05, run=run)
+    assert result.steps == before + 80
+    counts = envs.teacher.counts
+    assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
+    envs.close()
+
+
+def test_wrong_settings_are_refused() -> None:
+    envs = cursus.make_vec(Match, 2, num_workers=1)
+    with pytest.raises(SettingsError, match="same_step"):
+        train(envs, agent(2), steps=10)
+    envs.close()
+    envs = make(2)
+    for wrong in ({"steps": 0}, {"steps": 10, "updates_per_env_step": -1}, {"steps": 10, "report_every": 0}):
+        with pytest.raises(SettingsError):
+            train(envs, agent(2), **wrong)
+    with pytest.raises(SettingsError, match="agent"):
+        train(envs, "DQN", steps=10)  # type: ignore[arg-type]
+    envs.close()
