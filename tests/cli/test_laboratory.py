@@ -61,7 +61,7 @@ def test_a_fit_becomes_a_world(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(out_of(capsys, "fit", run, "--json"))
     assert found["episodes"] == 1600
     options = ("--seeds", "1", "--episodes", "400", "--processes", "1", "--json")
-    rows = json.loads(out_of(capsys, "compare", "--worlds", f"fitted:{run}", *options))["rows"]
+    rows = json.loads(out_of(capsys, "compare", "--world", f"fitted:{run}", *options))["rows"]
     assert rows[0]["world"] == f"fitted:{run}"
 
 
