@@ -129,7 +129,7 @@ def simulate(
 def compare(
     curricula: Annotated[str, arg(help=f"Which, separated by commas: {Courses}.")] = "uniform,fixed,staged,learning_progress",
     worlds: Annotated[
-        str, arg(help=f"Where, separated by commas: {Worlds}; a graph.json; fitted:RUN.")
+        str, arg(aliases=("--world",), help=f"Where, by commas: {Worlds}; a graph.json; fitted:RUN.")
     ] = "chain,tree,impossible",
     seeds: Annotated[int, arg(help="How many students each course teaches.")] = 20,
     episodes: Annotated[int, arg(help="How long each student practises.")] = 20_000,
