@@ -83,19 +83,19 @@ class Curriculum(ABC):
 
     def peek(self, rng: TicketStream) -> Draw:
         """What `sample` would draw, without anything having been drawn."""
-        before = self._draw_state()
+        before = self.draw_state()
         draw = self.sample(rng)
-        self._restore_draws(before)
+        self.restore_draws(before)
         return draw
 
-    def _draw_state(self) -> Any:
+    def draw_state(self) -> Any:
         """What drawing changes; nothing in most curricula."""
-        return [part._draw_state() for part in self.parts()]
+        return [part.draw_state() for part in self.parts()]
 
-    def _restore_draws(self, before: Any) -> None:
+    def restore_draws(self, before: Any) -> None:
         """Undo what drawing has changed."""
         for part, state in zip(self.parts(), before, strict=True):
-            part._restore_draws(state)
+            part.restore_draws(state)
 
     @property
     def tasks(self) -> TaskSpace:

@@ -112,10 +112,12 @@ class Staged(Curriculum):
             tags.append(visit | stage << _STAGE_SHIFT | label)
         return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
 
-    def _draw_state(self) -> Any:
+    def draw_state(self) -> Any:
+        """The decks."""
         return [deck.state() for deck in self._decks]
 
-    def _restore_draws(self, before: Any) -> None:
+    def restore_draws(self, before: Any) -> None:
+        """Put the cards back."""
         for deck, state in zip(self._decks, before, strict=True):
             deck.load(state)
 

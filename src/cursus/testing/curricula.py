@@ -68,6 +68,10 @@ def _check_draws(make: Make, seed: int) -> None:
     assert draw.tasks.tolist() == [int(each.tasks[0]) for each in one_by_one], "64 draws at once differ from one by one"
     assert draw.tags.tolist() == [int(each.tags[0]) for each in one_by_one], "64 tags at once differ from one by one"
     assert len(make().sample(TicketStream(seed, 0, 0)).tasks) == 0, "no ticket, yet a task"
+    peeked = make()
+    before = encode(peeked.state())
+    assert peeked.peek(TicketStream(seed, 0, 64)).tasks.tolist() == draw.tasks.tolist(), "peek draws other tasks than sample"
+    assert encode(peeked.state()) == before, "peek changed the state: draw_state must hold whatever sample changes"
 
 
 def _check_seeds(make: Make, seed: int) -> None:
