@@ -1,4 +1,4 @@
-"""What our agents learn in hockey in a given time: wins in shooting against a passive keeper, with an interval."""
+"""What our agents learn in hockey in a given time: wins in shooting, or against a scripted opponent, with an interval."""
 
 from __future__ import annotations
 
@@ -19,44 +19,50 @@ from cursus.intervals import wilson, z_of
 from cursus.train import Training, train
 from reporting import Figures, main, table
 
-NUM_ENVS = 8
-TASK: dict[str, Any] = {"mode": "shooting", "opponent": "none", "weights": {"touch": 1.0, "direction": 2.0}}
+SHAPING = {"touch": 1.0, "direction": 2.0}
 
 
 class TimeIsOver(Exception):
     """The training has had its minutes."""
 
 
-def make_agent(name: str) -> Agent:
+def task_of(opponent: str) -> dict[str, Any]:
+    """Shooting at a keeper who stands still, or a game."""
+    return {"mode": "shooting" if opponent == "none" else "normal", "opponent": opponent, "weights": SHAPING}
+
+
+def make_agent(name: str, num_envs: int, device: str) -> Agent:
+    shared: dict[str, Any] = {"num_envs": num_envs, "gamma": 0.98, "target_share": 0.01, "device": device}
     if name == "dddqn":
-        return DDDQN(
-            18, 8, num_envs=NUM_ENVS, gamma=0.98, n_step=4, epsilon_steps=40_000, learning_rate=5e-4, target_share=0.01
-        )
-    return SAC(18, 4, num_envs=NUM_ENVS, gamma=0.98, noise="pink", noise_length=81, target_share=0.01)
+        return DDDQN(18, 8, n_step=4, epsilon_steps=40_000, **shared)
+    return SAC(18, 4, noise="pink", noise_length=81, replay_size=500_000, **shared)
 
 
-def evaluate(agent: Agent, discrete: bool, games: int, seed: int) -> int:
-    """Games won out of so many."""
-    env = HockeyEnv(discrete=discrete, opponent="none")
-    won = 0
+def evaluate(agent: Agent, discrete: bool, opponent: str, games: int) -> tuple[int, int]:
+    """Games won and drawn out of so many, each side beginning half of them."""
+    env = HockeyEnv(discrete=discrete)
+    won = drawn = 0
     for game in range(games):
-        observation, _ = env.reset(seed=seed + game, options=TASK)
-        over, info = False, {}
+        starts = {} if opponent == "none" else {"starts": ("one", "two")[game % 2]}
+        observation, _ = env.reset(seed=10_000 + game, options={**task_of(opponent), **starts})
+        over, info = False, {"winner": 0}
         while not over:
             observation, _, terminated, truncated, info = env.step(agent.act(observation))
             over = terminated or truncated
         won += info["winner"] == 1
+        drawn += info["winner"] == 0
     env.close()
-    return won
+    return won, drawn
 
 
-def learn(name: str, minutes: float, games: int, bar: Bar) -> Figures:
+def learn(name: str, arguments: argparse.Namespace, bar: Bar) -> Figures:
     """Train for so long, then play."""
     torch.set_num_threads(1)
-    discrete, agent = name == "dddqn", make_agent(name)
-    tasks = cursus.Named({"shooting": TASK})
-    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 1}
-    envs = cursus.make_vec(partial(HockeyEnv, discrete=discrete), NUM_ENVS, curriculum=cursus.Uniform(tasks), **settings)
+    discrete, minutes = name == "dddqn", arguments.minutes
+    agent = make_agent(name, arguments.envs, arguments.device)
+    tasks = cursus.Named({"hockey": task_of(arguments.opponent)})
+    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": arguments.workers, "seed": 1}
+    envs = cursus.make_vec(partial(HockeyEnv, discrete=discrete), arguments.envs, curriculum=cursus.Uniform(tasks), **settings)
     until = time.monotonic() + 60 * minutes
     work = bar.add_task(name, total=minutes)
     seen = Training()
@@ -71,20 +77,23 @@ def learn(name: str, minutes: float, games: int, bar: Bar) -> Figures:
             raise TimeIsOver
 
     try:
-        train(envs, agent, steps=10**9, warmup_steps=2_000, updates_per_env_step=0.25, report_every=2_000, on_report=look)
+        train(
+            envs,
+            agent,
+            steps=10**9,
+            warmup_steps=2_000,
+            updates_per_env_step=arguments.ratio,
+            report_every=2_000,
+            on_report=look,
+        )
     except TimeIsOver:
         pass
     finally:
         envs.close()
-    won = evaluate(agent, discrete, games, seed=10_000)
-    low, high = wilson(won, games, z_of(0.95))
-    figures = {
-        "wins": won / games,
-        "wins_low": low,
-        "wins_high": high,
-        "steps": float(seen.steps),
-        "updates": float(seen.updates),
-    }
+    won, drawn = evaluate(agent, discrete, arguments.opponent, arguments.games)
+    low, high = wilson(won, arguments.games, z_of(0.95))
+    figures = {"wins": won / arguments.games, "wins_low": low, "wins_high": high, "draws": drawn / arguments.games}
+    figures |= {"steps": seen.steps, "updates": seen.updates, "return": seen.mean_return}
     return {f"{name}_{key}": value for key, value in figures.items()}
 
 
@@ -93,17 +102,19 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     figures: Figures = {}
     with Bar(console=console, transient=True) as bar:
         for name in arguments.agents.split(","):
-            figures |= learn(name, arguments.minutes, arguments.games, bar)
+            figures |= learn(name, arguments, bar)
     return figures
 
 
 def tables(figures: Figures) -> list[Table]:
-    made = table("Hockey, shooting against a passive keeper", "agent", "wins", "steps", "updates")
+    made = table("Hockey", "agent", "wins", "draws", "steps", "updates")
     for name in dict.fromkeys(key.split("_")[0] for key in figures):
         wins = f"{figures[f'{name}_wins']:.0%} ({figures[f'{name}_wins_low']:.0%}–{figures[f'{name}_wins_high']:.0%})"
-        made.add_row(name, wins, f"{figures[f'{name}_steps']:,.0f}", f"{figures[f'{name}_updates']:,.0f}")
+        draws = f"{figures[f'{name}_draws']:.0%}"
+        made.add_row(name, wins, draws, f"{figures[f'{name}_steps']:,.0f}", f"{figures[f'{name}_updates']:,.0f}")
     return [made]
 
 
 if __name__ == "__main__":
-    main(measure, tables, agents="dddqn,sac", minutes=10.0, games=200)
+    options: dict[str, Any] = {"agents": "dddqn,sac", "opponent": "none", "minutes": 10.0, "games": 200}
+    main(measure, tables, **options, envs=8, workers=1, ratio=0.25, device="cpu")
