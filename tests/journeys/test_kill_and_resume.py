@@ -86,6 +86,6 @@ def test_many_kills_change_nothing(kind: str, tmp_path: Path) -> None:
     assert recorded(broken) == recorded(straight)
     assert sum(event["event"] == "decision" for event in recorded(straight)) > 5
     superseded = [each for each in cursus.read_events(broken, superseded=True) if each.get("superseded")]
-    assert sum(each["event"] == "finish" for each in superseded) > KILLS[kind]
+    assert any(each["event"] == "finish" for each in superseded), "no kill came after the newest checkpoint"
     assert replay(broken).same
     assert not list(broken.rglob("*.new")), "half-written files were left behind"

@@ -101,6 +101,7 @@ def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
 
 
 def practise(run: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     envs = make(run=Path(run), resume=(Path(run) / "config.json").exists())
     train(envs, agent(), steps=10**9, warmup_steps=100, updates_per_env_step=0.05, checkpoint_every=400, run=run)
 
