@@ -117,7 +117,9 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path)
     time.sleep(0.3)
     os.kill(process.pid, how)
     process.join(20)
-    assert process.exitcode is not None
+    ended = process.exitcode is not None
+    process.kill()
+    assert ended
     envs, learner = make(run=run, resume=True), agent()
     before = int(envs.teacher.caller_state["steps"])
     assert before >= 400
