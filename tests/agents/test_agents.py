@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cursus.agents import DDDQN, SAC, Agent, ColouredNoise
 from cursus.checkpoint import decode, encode
@@ -156,6 +157,17 @@ def test_weights_can_be_exported_alone(name: str, tmp_path: Path) -> None:
         other.load_weights(wrong)
     with pytest.raises(StateError):
         other.load({})
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_same_seed_gives_the_same_agent_and_leaves_other_streams_alone(name: str) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    one, two, other = MAKERS[name](seed=1), MAKERS[name](seed=1), MAKERS[name](seed=2)
+    assert torch.equal(torch.rand(3), expected)
+    assert encode(one.state()) == encode(two.state())
+    assert encode(one.state()) != encode(other.state())
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -17,7 +17,7 @@ from gymnasium import spaces
 import cursus
 from cursus.agents import DDDQN
 from cursus.errors import SettingsError
-from cursus.metrics import read_metrics
+from cursus.metrics import definition, read_metrics
 from cursus.train import train
 
 
@@ -92,6 +92,7 @@ def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
     rows = list(read_metrics(run / "metrics.jsonl"))
     assert [row["step"] for row in rows] == [504, 1008, 1512]
     assert {"train/loss", "rollout/mean_return", "time/steps_per_s", "env_curriculum_stats/total_completions"} <= set(rows[-1])
+    assert [name for name in rows[-1] if name not in ("step", "time") and definition(name) is None] == []
     again = make(run=run, resume=True)
     learner = agent()
     result = train(again, learner, steps=2400, warmup_steps=100, updates_per_env_step=0.1, run=run)

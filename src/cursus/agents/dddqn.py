@@ -13,7 +13,7 @@ from torch import nn
 
 from cursus.agents.base import Agent
 from cursus.agents.dice import dice_state, set_dice
-from cursus.agents.networks import DuelingQ, follow
+from cursus.agents.networks import DuelingQ, follow, seeded
 from cursus.agents.replay import Replay
 from cursus.settings import check_count, check_positive, check_share
 from cursus.types import Tree
@@ -58,11 +58,11 @@ class DDDQN(Agent):
             check_share(name, share)
         check_positive("learning_rate", learning_rate)
         check_positive("clip_norm", clip_norm)
-        torch.manual_seed(seed)
         self._num_actions, self._batch_size = num_actions, batch_size
         self._target_share, self._clip_norm = target_share, clip_norm
         self._epsilon = (epsilon_start, epsilon_end, epsilon_steps)
-        self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
+        with seeded(seed):
+            self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
         self._optimiser = torch.optim.Adam(self._q.parameters(), lr=learning_rate)
         self.replay = Replay(

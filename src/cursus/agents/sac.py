@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cursus.agents.base import Agent
-from cursus.agents.networks import SquashedGaussian, TwinQ, follow
+from cursus.agents.networks import SquashedGaussian, TwinQ, follow, seeded
 from cursus.agents.noise import Colour, ColouredNoise
 from cursus.agents.replay import Replay
 from cursus.settings import check_count, check_positive, check_share
@@ -53,11 +53,11 @@ class SAC(Agent):
         check_count("batch_size", batch_size)
         check_share("target_share", target_share)
         check_positive("learning_rate", learning_rate)
-        torch.manual_seed(seed)
         self._action_size, self._batch_size, self._target_share = action_size, batch_size, target_share
         self._target_entropy = -float(action_size) if target_entropy is None else float(target_entropy)
-        self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
-        self._critic = TwinQ(observation_size, action_size, hidden).to(self.device)
+        with seeded(seed):
+            self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
+            self._critic = TwinQ(observation_size, action_size, hidden).to(self.device)
         self._target = deepcopy(self._critic).requires_grad_(False)
         self._temperature = _Temperature().to(self.device)
         self._optimiser = {
