@@ -302,6 +302,11 @@ def _levels(folder):
     return Levels(folder, ["easy"], cache=3)
 
 
+def _drills():
+    ramp = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, linear=4)
+    return cursus.Drills([cursus.Drill("games", {"weak": {"opponent": "weak"}, "none": {"opponent": "none"}}, ramp=ramp)])
+
+
 THINGS = {
     "Discrete": lambda _: Discrete(7),
     "Named, a list": lambda _: Named(["walk", "run"]),
@@ -341,6 +346,14 @@ THINGS = {
     "Staged, ranges": lambda _: Staged({"easy": range(500), "hard": range(500, 1000)}, tasks=1000),
     "Staged, natural stages": lambda _: Staged(tasks=Product(size=[5, 9], lava=[False, True])),
     "Staged, levels": lambda folder: Staged(tasks=_levels(folder / "levels")),
+    "Ramp": lambda _: cursus.Ramp(start={"touch": 1.0}, final={}, hold=4, linear=9),
+    "Drill": lambda _: cursus.Drill("games", {"weak": {"opponent": "weak"}}, shares={"weak": 2.0}),
+    "Drills": lambda _: _drills(),
+    "Practice": lambda _: cursus.Practice(_drills(), "games"),
+    "League": lambda _: cursus.League(
+        Uniform(Named({"a": {"opponent": "archive"}})), slots=2, every=5, shares={"skill": 1.0, "newest": 3.0}, rated={"mode": "x"}
+    ),
+    "Phase, gated": lambda _: Phase("a", Uniform(4), steps=3, gate=Wilson(threshold=0.8)),
     "Sequence": lambda _: Sequence([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4, ids=[0]))]),
     "Single": lambda _: cursus.Single({"size": 4, "lava": {"type": "deep"}}, label="plain", overrides={"size": 5}),
     "Choice": lambda _: cursus.Choice([{"size": 1}, cursus.Single({"size": 2})], weights=[1, 3]),
@@ -371,7 +384,7 @@ def test_every_type_that_a_configuration_may_build_is_among_these():
     assert {name.split(",")[0] for name in THINGS} == set(TYPES)
 
 
-SPACES = [name for name in THINGS if name.split(",")[0] in ("Discrete", "Named", "Product", "Box", "Levels")]
+SPACES = [name for name in THINGS if name.split(",")[0] in ("Discrete", "Named", "Product", "Box", "Levels", "Drills")]
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -384,7 +397,7 @@ def test_a_space_that_was_described_has_the_same_tasks(name, tmp_path):
         np.testing.assert_equal(again.params(task), space.params(task))
 
 
-CURRICULA = [name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Sequence", "Mixture")]
+CURRICULA = [name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Sequence", "Mixture", "Practice", "League")]
 
 
 @pytest.mark.parametrize("name", CURRICULA)

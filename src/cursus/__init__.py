@@ -12,6 +12,7 @@ from cursus.curricula import (
     FixedMixing,
     ForgettingWatch,
     Gate,
+    League,
     LearningProgress,
     LegacyMain,
     LegacyVMin,
@@ -20,6 +21,7 @@ from cursus.curricula import (
     NoMixing,
     Phase,
     Pool,
+    Practice,
     Progress,
     Scatter,
     Sequence,
@@ -33,7 +35,23 @@ from cursus.curricula import (
 from cursus.ledger import read_events
 from cursus.randomness import TicketStream
 from cursus.remote import RemoteTeacher, Seat
-from cursus.tasks import Box, Buckets, Choice, Discrete, Generated, Levels, Named, Product, Single, Span, Task, TaskSpace
+from cursus.tasks import (
+    Box,
+    Buckets,
+    Choice,
+    Discrete,
+    Drill,
+    Drills,
+    Generated,
+    Levels,
+    Named,
+    Product,
+    Ramp,
+    Single,
+    Span,
+    Task,
+    TaskSpace,
+)
 from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
 from cursus.vector import make_vec
@@ -52,11 +70,14 @@ __all__ = [
     "Decision",
     "Discrete",
     "Draw",
+    "Drill",
+    "Drills",
     "EProcess",
     "Episodes",
     "FixedMixing",
     "ForgettingWatch",
     "Gate",
+    "League",
     "Generated",
     "LearningProgress",
     "LegacyMain",
@@ -69,8 +90,10 @@ __all__ = [
     "Outcome",
     "Phase",
     "Pool",
+    "Practice",
     "Product",
     "Progress",
+    "Ramp",
     "RemoteTeacher",
     "Scatter",
     "Seat",

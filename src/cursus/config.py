@@ -29,7 +29,9 @@ from cursus.errors import ConfigError, CursusError
 
 Types: TypeAlias = Mapping[str, Any]
 
-_SPACES = ("Box", "Buckets", "Choice", "Discrete", "Generated", "Levels", "Named", "Product", "Single", "Span")
+_SPACES = (
+    "Box", "Buckets", "Choice", "Discrete", "Drill", "Drills", "Generated", "Levels", "Named", "Product", "Ramp", "Single", "Span",
+)  # fmt: skip
 
 TYPES: Types = {
     "range": range,
@@ -37,8 +39,8 @@ TYPES: Types = {
     **{
         name: getattr(curricula, name)
         for name in (
-            "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "LearningProgress", "LegacyMain",
-            "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Scatter", "Sequence", "Stage", "Staged", "Trend", "Uniform",
+            "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "League", "LearningProgress",
+            "LegacyMain", "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Scatter", "Sequence", "Stage", "Staged", "Trend", "Uniform",
             "Wilson", "Window",
         )
     },

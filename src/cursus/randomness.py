@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from copy import copy
 from hashlib import blake2b
 
@@ -95,6 +96,12 @@ def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
     carry = (low * factor_high + (middle & low_half)) >> half
     product: NDArray[np.uint64] = high * factor_high + (middle >> half) + carry
     return product
+
+
+def episode_seed(seed: int, ticket: int) -> int:
+    """The seed of the episode with this ticket: above 0, and below 2**63."""
+    digest = blake2b(struct.pack("<QQ", seed, ticket), digest_size=8, person=b"episode").digest()
+    return max(int.from_bytes(digest, "little") >> 1, 1)
 
 
 def generator(seed: int, *keys: int) -> Generator:

@@ -447,6 +447,11 @@ class Teacher:
         return self._curriculum.tasks
 
     @property
+    def seed(self) -> int:
+        """What all draws are keyed by, together with their tickets."""
+        return self._seed
+
+    @property
     def counts(self) -> Counts:
         """How many tickets were assigned, and how they were settled."""
         return self._book.counts

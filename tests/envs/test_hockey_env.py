@@ -48,10 +48,10 @@ def test_it_is_registered_once() -> None:
     "settings",
     [
         {},
-        {"opponent": "external"},
+        {"opponent": "rival", "external": ["rival"]},
         {"keep_mode": False, "mode": "defense", "opponent": "weak"},
         {"discrete": True},
-        {"discrete": True, "fineness": 5, "opponent": "external"},
+        {"discrete": True, "fineness": 5, "external": ["rival"]},
     ],
 )
 def test_the_checkers_of_gymnasium_and_sb3_find_nothing(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,6 @@ def test_a_task_sets_one_episode_and_the_next_is_as_before() -> None:
     [
         ({"mode": "penalty"}, "normal, shooting, defense"),
         ({"opponent": "medium"}, "none, strong, weak"),
-        ({"opponent": "external"}, "settled when the environment is made"),
         ({"oponent": "weak"}, "mode, opponent, weights, starts"),
         ({"weights": {"goals": 1.0}}, "goal, closeness, touch, direction"),
         ({"weights": {"goal": float("nan")}}, "not a finite number"),
@@ -207,8 +206,9 @@ def test_wrong_settings_and_actions_are_refused_in_words() -> None:
         ({"mode": "penalty"}, "normal, shooting, defense"),
         ({"fineness": 3}, "discrete=True only"),
         ({"render_mode": "ascii"}, "rgb_array"),
-        ({"opponents": {"weak": print}}, "taken"),
-        ({"opponents": {"me": print}, "opponent": "external"}, "only one"),
+        ({"opponents": {"weak": print}}, "two opponents are named 'weak'"),
+        ({"opponents": {"me": print}, "external": ["me"]}, "two opponents are named 'me'"),
+        ({"opponent": "rival"}, "no opponent 'rival'"),
     ):
         with pytest.raises(ValueError, match=message):
             HockeyEnv(**settings)  # type: ignore[arg-type]
@@ -252,18 +252,32 @@ def test_an_opponent_may_be_a_function_and_sees_its_own_frame() -> None:
 
 def test_both_sides_from_outside_three_ways_give_one_game() -> None:
     actions = np.random.default_rng(0).uniform(-1, 1, (80, 8)).astype(np.float32)
-    outside, both = HockeyEnv(opponent="external"), HockeyEnv(opponent="none")
+    outside, both = HockeyEnv(opponent="rival", external=["rival"]), HockeyEnv(opponent="none")
     queue: list[Any] = []
     function = HockeyEnv(opponent=lambda _: queue.pop())
     first = [env.reset(seed=4, options={"mode": "shooting"}) for env in (outside, both, function)]
-    assert first[0][1]["opponent_observation"][12] == -first[0][0][12]
+    assert first[0][0].shape == (36,)
+    assert first[0][0][18 + 12] == -first[0][0][12]
     for action in actions:
         queue.append(action[4:])
         results = [outside.step(action), both.step_both(action[:4], action[4:]), function.step(action[:4])]
         for other in results[1:]:
-            assert np.array_equal(results[0][0], other[0])
+            assert np.array_equal(results[0][0][:18], other[0])
             assert results[0][1:4] == other[1:4]
-        assert np.array_equal(results[0][4]["opponent_observation"], both.opponent_observation())
+        assert np.array_equal(results[0][0][18:], both.opponent_observation())
+
+
+def test_what_is_said_for_player_two_counts_only_where_somebody_outside_plays() -> None:
+    games = [HockeyEnv(external=["rival"]), HockeyEnv(external=["rival"]), HockeyEnv()]
+    for opponent, alike in (("weak", True), ("rival", False)):
+        for env in games:
+            env.reset(seed=3, options={"opponent": opponent if env is not games[2] else "weak"})
+        for _ in range(30):
+            one, two, other = np.random.default_rng(1).uniform(-1, 1, (3, 4)).astype(np.float32)
+            seen = [games[0].step(np.concatenate([one, two]))[0], games[1].step(np.concatenate([one, other]))[0]]
+            plain = games[2].step(one)[0]
+        assert np.array_equal(seen[0], seen[1]) is alike
+        assert np.array_equal(seen[0][:18], plain) is alike
 
 
 def test_strong_clearly_beats_weak_from_either_side() -> None:

@@ -35,7 +35,33 @@ def make_params(rng: np.random.Generator) -> dict[str, int]:
     return {"size": int(rng.integers(100))}
 
 
+RAMP = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, hold=7, linear=30)
+OPPONENTS = {"alone": {"opponent": "none"}, "weak": {"opponent": "weak"}, "self": {"opponent": "archive"}}
+DRILLS = cursus.Drills(
+    [
+        cursus.Drill("shooting", {"alone": {"opponent": "none"}}, ramp=RAMP),
+        cursus.Drill("games", OPPONENTS, shares={"alone": 0.0, "weak": 1.0, "self": 3.0}),
+        cursus.Drill("end", OPPONENTS, ramp=cursus.Ramp(start={}, final={"touch": 1.0}, hold=3)),
+    ]
+)
+
+
+def phases() -> cursus.Sequence:
+    return cursus.Sequence(
+        [
+            cursus.Phase("shooting", cursus.Practice(DRILLS, "shooting"), episodes=83, gate=cursus.Wilson(threshold=0.6)),
+            cursus.Phase("games", cursus.Practice(DRILLS, "games"), steps=2000),
+            cursus.Phase("end", cursus.Practice(DRILLS, "end"), gate=cursus.Window(threshold=0.5)),
+        ]
+    )
+
+
 CURRICULA = {
+    "practice": lambda: cursus.Practice(DRILLS, "end"),
+    "phases of drills": phases,
+    "league": lambda: cursus.League(phases(), slots=3, every=37),
+    "league by skill": lambda: cursus.League(phases(), slots=5, every=20, shares={"skill": 1.0, "newest": 0.2}, rated={"a": 1}),
+    "league over learning progress": lambda: cursus.League(cursus.LearningProgress(cursus.Named(OPPONENTS)), every=50),
     "uniform": lambda: cursus.Uniform(10),
     "uniform over one task": lambda: cursus.Uniform(1),
     "uniform over some": lambda: cursus.Uniform(10, ids=[2, 3, 5, 7]),

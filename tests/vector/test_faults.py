@@ -317,7 +317,7 @@ def test_ctrl_c_ends_everything_quickly(tmp_path: Path) -> None:
         ({"autoreset": "later"}, "autoreset"),
         ({"start_method": "teleport", "num_workers": 2}, "start_method"),
         ({"on_worker_loss": "ignore", "num_workers": 2}, "on_worker_loss"),
-        ({"run": "x"}, "run and resume are for a curriculum"),
+        ({"run": "x"}, "run, resume and seed_episodes are for a curriculum"),
         ({"num_envs": 0}, "num_envs"),
     ],
 )

@@ -1,15 +1,17 @@
-"""One curriculum after another, by the clock of practice."""
+"""One curriculum after another, by the clock of practice or behind a gate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.curricula.gates import Gate, Verdict
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind
@@ -18,15 +20,20 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glim
 
 @dataclass(frozen=True)
 class Phase:
-    """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever."""
+    """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever.
+
+    With a `gate` it ends as soon as the gate opens, and at the latest when its number is reached.
+    """
 
     name: str
     curriculum: Curriculum
     episodes: int | None = None
     steps: int | None = None
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         check_kind(f"curriculum of phase {self.name!r}", self.curriculum, Curriculum, "Uniform(10)")
+        check_kind(f"gate of phase {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
         if self.episodes is not None and self.steps is not None:
             raise SettingsError(f"phase {self.name!r} has both episodes and steps. Give one of them.")
         for unit in ("episodes", "steps"):
@@ -59,12 +66,26 @@ class Sequence(Curriculum):
             check_kind("a phase", phase, Phase, "Phase('warm-up', Uniform(10), episodes=100)")
             if phase.name in {other.name for other in self._phases[:place]}:
                 raise SettingsError(f"two phases are named {phase.name!r}.")
-            if phase.length()[0] is None and place < len(self._phases) - 1:
-                raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=… or steps=….")
+            if phase.length()[0] is None and phase.gate is None and place < len(self._phases) - 1:
+                raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
-        self._now = 0
-        self._done = 0
         self._completed = False
+        self._enter(0)
+
+    def _enter(self, place: int) -> None:
+        self._now, self._done = place, 0
+        gate = self._phases[place].gate
+        self._evidence = None if gate is None else gate.open(lowest=True)
+
+    @property
+    def phase(self) -> str:
+        """The name of the present phase."""
+        return self._phases[self._now].name
+
+    @property
+    def completed(self) -> bool:
+        """Whether the last phase has reached its end; it goes on all the same."""
+        return self._completed
 
     def parts(self) -> tuple[Curriculum, ...]:
         """Those of all phases."""
@@ -102,7 +123,11 @@ class Sequence(Curriculum):
     def _until_the_end(self, lengths: IntArray) -> int:
         """How many of these episodes the present phase still takes."""
         length, unit = self._phases[self._now].length()
-        if length is None or self._completed:
+        if self._completed:
+            return len(lengths)
+        if self._evidence is not None:
+            return 1  # a gate judges after every episode
+        if length is None:
             return len(lengths)
         done = self._done + np.cumsum(lengths if unit == "steps" else np.ones_like(lengths))
         return min(int(np.searchsorted(done, length)) + 1, len(lengths))
@@ -111,18 +136,22 @@ class Sequence(Curriculum):
         phase, ticket = self._phases[self._now], int(run.ticket[-1])
         length, unit = phase.length()
         self._done += int(run.length.sum()) if unit == "steps" else len(run)
-        if length is None or self._done < length or self._completed:
+        if self._completed:
             return []
-        evidence = {"phase": phase.name, unit: self._done, "needed": length}
+        passed = self._evidence is not None and self._evidence.add(bool(run.success[-1])) is Verdict.PROMOTE
+        if not passed and (length is None or self._done < length):
+            return []
+        figures: dict[str, Any] = {"phase": phase.name, unit: self._done, "needed": length}
+        why = f"{self._done:,} {unit}" if length is None else f"{self._done:,} of {length:,} {unit}"
+        if self._evidence is not None:
+            figures |= {"passed": passed, "gate": self._evidence.figures()}
+            why += f"; gate opened: {self._evidence.because(Verdict.PROMOTE)}" if passed else f"; gate shut: {self._evidence.seen()}"
         if self._now == len(self._phases) - 1:
             self._completed = True
-            text = f"last phase '{phase.name}' completed: {self._done:,} of {length:,} {unit}; it goes on"
-            return [Decision("completion", ticket, text, evidence)]
-        self._now += 1
-        self._done = 0
-        name = self._phases[self._now].name
-        text = f"phase '{phase.name}' ended after {evidence[unit]:,} of {length:,} {unit}: on to '{name}'"
-        return [Decision("phase", ticket, text, {**evidence, "next": name})]
+            return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", figures)]
+        self._enter(self._now + 1)
+        text = f"phase '{phase.name}' ended after {why}: on to '{self.phase}'"
+        return [Decision("phase", ticket, text, {**figures, "next": self.phase})]
 
     def weights(self) -> FloatArray:
         """Those of the present phase."""
@@ -142,17 +171,23 @@ class Sequence(Curriculum):
             "now": self._now,
             "done": self._done,
             "completed": self._completed,
+            "gate": None if self._evidence is None else self._evidence.state(),
             "phases": {phase.name: phase.curriculum.state() for phase in self._phases},
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a place in the sequence."""
-        now, done, completed, phases = take(state, "now", "done", "completed", "phases")
+        now, done, completed, gate, phases = take(state, "now", "done", "completed", "gate", "phases")
         if set(phases) != {phase.name for phase in self._phases} or not 0 <= now < len(self._phases):
             raise StateError(f"this state has the phases {sorted(phases)}: it belongs to other settings.")
         for phase in self._phases:
             phase.curriculum.load(phases[phase.name])
-        self._now, self._done, self._completed = int(now), int(done), bool(completed)
+        self._enter(int(now))
+        self._done, self._completed = int(done), bool(completed)
+        if (gate is None) != (self._evidence is None):
+            raise StateError(f"phase {self.phase!r} {'has' if gate is None else 'had'} a gate: this belongs to other settings.")
+        if self._evidence is not None:
+            self._evidence.load(gate)
 
     def explain(self) -> str:
         """Where in the sequence, and what is practised there."""
@@ -160,6 +195,8 @@ class Sequence(Curriculum):
         length, unit = phase.length()
         progress = f"{self._done:,} of {length:,} {unit} done" if length else f"the last one, {self._done:,} {unit} done"
         head = f"Phase {self._now + 1} of {len(self._phases)}, '{phase.name}': {progress}."
+        if self._evidence is not None and not self._completed:
+            head += f"\nGate: {self._evidence.reason()}."
         return f"{head}\n{phase.curriculum.explain()}"
 
     def explain_task(self, task: int) -> str:

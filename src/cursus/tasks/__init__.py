@@ -3,6 +3,7 @@
 from cursus.tasks.base import Task, TaskSpace
 from cursus.tasks.box import Box
 from cursus.tasks.discrete import Discrete
+from cursus.tasks.drills import Drill, Drills, Ramp
 from cursus.tasks.generated import Generated
 from cursus.tasks.generators import Buckets, Choice, Single, Span, TaskGenerator
 from cursus.tasks.levels import Level, Levels
@@ -14,11 +15,14 @@ __all__ = [
     "Buckets",
     "Choice",
     "Discrete",
+    "Drill",
+    "Drills",
     "Generated",
     "Level",
     "Levels",
     "Named",
     "Product",
+    "Ramp",
     "Single",
     "Span",
     "Task",

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from cursus.errors import SettingsError
+from cursus.randomness import episode_seed
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
 from cursus.vector.board import Board
@@ -53,6 +54,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         seed: int | None,
         copy: bool,
         record_episodes: bool,
+        seed_episodes: bool,
         metadata: dict[str, Any],
     ) -> None:
         self._board = board
@@ -66,7 +68,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self.metadata = {**metadata, "autoreset_mode": self._mode}
         self._copy = copy
         self.record_episodes = record_episodes
-        self._first_seed = seed
+        self._first_seed = None if seed_episodes else seed
+        self._seed_episodes = seed_episodes
         self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
         self._course = 0  # how often a decision changed it
         self._drawn_in = np.zeros(num_envs, dtype=np.int64)
@@ -202,6 +205,14 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         """Call a method of some environments, or read an attribute."""
 
     @abstractmethod
+    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
+        """Let environments that have just begun do again what a run that was stopped had done; all observations afterwards.
+
+        An environment that ends on the way is an `EnvError`. With `seed_episodes` and an environment that does the same for
+        the same seed and actions, it is then where it was.
+        """
+
+    @abstractmethod
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
 
@@ -255,6 +266,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             given = self.teacher.assign(numbers)
             self._tickets[numbers] = given.tickets
             self._board.tasks[numbers] = given.tasks
+            if self._seed_episodes:
+                self._board.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
             self._drawn_in[numbers] = self._course
 
     def _assign_anew(self, numbers: IntArray) -> None:

@@ -1,6 +1,6 @@
 """The board that parent and workers share: one row per environment in every column.
 
-Every column is written by one side only: actions, tasks and `waiting` by the parent, everything else by the process that
+Every column is written by one side only: actions, tasks, seeds and `waiting` by the parent, everything else by the process that
 steps the environment.
 """
 
@@ -83,6 +83,7 @@ class Board:
         self.truncated = take((num_envs,), np.bool_)
         self.waiting = take((num_envs,), np.bool_)
         self.tasks = take((num_envs,), np.int64)
+        self.seeds = take((num_envs,), np.int64)  # of the next episode; 0 means that it goes on from the last one
         self.returns = take((num_envs,), np.float64)
         self.lengths = take((num_envs,), np.int64)
         self.success = take((num_envs,), np.bool_)

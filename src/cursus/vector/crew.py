@@ -71,7 +71,15 @@ class Worker:
 
     def await_start(self) -> None:
         """Wait until the environments are made; an `EnvError` if one of them could not be."""
-        message = self._receive(_START_S, "making its environments")
+        try:
+            message = self._receive(_START_S, "making its environments")
+        except WorkerError as error:
+            if self.process.exitcode != 1:
+                raise
+            raise WorkerError(
+                f"{error} A new process reads the main script again: in a script, make environments under "
+                '`if __name__ == "__main__":`, or in this process alone with num_workers=1.'
+            ) from None
         if message is not None:
             raise EnvError(f"{message}\n(in {self})")
 

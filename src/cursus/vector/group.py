@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, TaskError
 from cursus.vector.board import Board, check_space
@@ -148,6 +149,8 @@ class EnvGroup:
         try:
             if self._lesson is not None:
                 options = self._lesson.prepare(env, int(board.tasks[number]), options)
+            if seed is None:
+                seed = int(board.seeds[number]) or None
             observation, info = env.reset(seed=seed, options=options or None)
             if self._lesson is not None:
                 self._check_task_kept_spaces(number, env)
@@ -161,6 +164,25 @@ class EnvGroup:
         board.lengths[number] = 0
         kept = info if all_infos else self._chosen(info)
         return [(number, kept)] if kept else []
+
+    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> list[None]:
+        """Let environments that have just begun do again what they had done before; nothing of it is told."""
+        for number, course in zip(numbers, actions, strict=True):
+            row, board = number - self.first, self._board
+            with self._blame(number, "repeating an episode"):
+                for action in course:
+                    if isinstance(board.actions.space, spaces.Discrete):
+                        action = int(action)
+                    observation, reward, terminated, truncated, _ = self._steps[row](action)
+                    if terminated or truncated:
+                        raise EnvError(
+                            f"environment {number} ended an episode that had gone on before: with the same seed and actions "
+                            "it does not do the same."
+                        )
+                    self._observations[row] = observation
+                    board.returns[number] += reward
+                    board.lengths[number] += 1
+        return [None] * len(numbers)
 
     def _check_task_kept_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
         """Refuse a task that changed what is observed or done: no agent could go on from there."""

@@ -38,6 +38,7 @@ def make_vec(
     autoreset: Autoreset = "next_step",
     info_keys: Sequence[str] | None = None,
     record_episodes: bool = False,
+    seed_episodes: bool = False,
     copy: bool = True,
     on_worker_loss: OnWorkerLoss = "raise",
     timeout_s: float | None = 60.0,
@@ -53,7 +54,8 @@ def make_vec(
     its newest checkpoint.
 
     `num_workers` counts processes, this one included, and is the number of cores unless given; 1 means no other process.
-    Infos of steps stay with their environment except the final ones and those in `info_keys`.
+    With `seed_episodes` every episode is seeded by its ticket: the same ticket begins the same way in any environment, and
+    again in a resumed run. Infos of steps stay with their environment except the final ones and those in `info_keys`.
     """
     makers = _makers(make_env, num_envs)
     workers = len(os.sched_getaffinity(0)) if num_workers is None else num_workers
@@ -70,8 +72,8 @@ def make_vec(
     if curriculum is not None:
         lesson = Lesson(curriculum.tasks, set_task=set_task, success=success, score=score)
         teacher = _teacher(curriculum, len(makers), run, resume, seed)
-    elif run is not None or resume:
-        raise SettingsError("run and resume are for a curriculum: give one, or leave them out.")
+    elif run is not None or resume or seed_episodes:
+        raise SettingsError("run, resume and seed_episodes are for a curriculum: give one, or leave them out.")
     shared: dict[str, Any] = {
         "lesson": lesson,
         "teacher": teacher,
@@ -80,6 +82,7 @@ def make_vec(
         "info_keys": info_keys,
         "copy": copy,
         "record_episodes": record_episodes,
+        "seed_episodes": seed_episodes,
     }
     try:
         if parent_steps and (workers == 1 or len(makers) == 1):

@@ -62,6 +62,7 @@ class Processes(TaughtVectorEnv):
         info_keys: Sequence[str] | None = None,
         copy: bool = True,
         record_episodes: bool = False,
+        seed_episodes: bool = False,
         on_worker_loss: OnWorkerLoss = "raise",
         timeout_s: float | None = 60.0,
     ) -> None:
@@ -83,6 +84,7 @@ class Processes(TaughtVectorEnv):
             seed=seed,
             copy=copy,
             record_episodes=record_episodes,
+            seed_episodes=seed_episodes,
             metadata=first.metadata,
         )
         self.spec, self.render_mode = first.spec, first.render_mode
@@ -287,6 +289,13 @@ class Processes(TaughtVectorEnv):
         found = self._ask_everyone(Command.CALL, numbers, lambda own: (name, own, args, kwargs))
         return tuple(found[env] for env in numbers)
 
+    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
+        """Let environments do again what they had done before; all observations afterwards."""
+        self._check_idle("repeat")
+        wanted = dict(zip(numbers, actions, strict=True))
+        self._ask_everyone(Command.REPEAT, numbers, lambda own: (own, [wanted[env] for env in own]))
+        return self._observations()
+
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
         self._check_idle("set_attr")
@@ -308,9 +317,9 @@ class Processes(TaughtVectorEnv):
         errors: list[CursusError] = []
         if self._group is not None:
             own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
-            act = self._group.call if command is Command.CALL else self._group.set_attr
+            act = {Command.CALL: self._group.call, Command.SET_ATTR: self._group.set_attr, Command.REPEAT: self._group.repeat}
             try:
-                found.update(zip(own, act(*arguments(own)) or [None] * len(own), strict=True))
+                found.update(zip(own, act[command](*arguments(own)) or [None] * len(own), strict=True))
             except EnvError as error:
                 errors.append(error)
         for worker, own in asked:

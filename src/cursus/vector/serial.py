@@ -31,6 +31,7 @@ class Serial(TaughtVectorEnv):
         info_keys: Sequence[str] | None = None,
         copy: bool = True,
         record_episodes: bool = False,
+        seed_episodes: bool = False,
     ) -> None:
         first = make_first(make_envs[0])
         board = Board(first.observation_space, first.action_space, len(make_envs), local)
@@ -42,6 +43,7 @@ class Serial(TaughtVectorEnv):
             seed=seed,
             copy=copy,
             record_episodes=record_episodes,
+            seed_episodes=seed_episodes,
             metadata=first.metadata,
         )
         self.spec, self.render_mode = first.spec, first.render_mode
@@ -66,6 +68,12 @@ class Serial(TaughtVectorEnv):
         """Call a method of some environments, or read an attribute."""
         self._check_idle("call")
         return tuple(self._group.call(name, numbers, args, kwargs))
+
+    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
+        """Let environments do again what they had done before; all observations afterwards."""
+        self._check_idle("repeat")
+        self._group.repeat(numbers, actions)
+        return self._observations()
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""

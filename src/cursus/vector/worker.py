@@ -46,6 +46,7 @@ class Command(IntEnum):
     CALL = 3
     SET_ATTR = 4
     CLOSE = 5
+    REPEAT = 6
 
 
 def pack(content: Any) -> bytes:
@@ -206,6 +207,8 @@ class _Worker:
             return group.reset(*arguments)
         if command is Command.CALL:
             return group.call(*arguments)
+        if command is Command.REPEAT:
+            return group.repeat(*arguments)
         group.set_attr(*arguments)
         return []
 

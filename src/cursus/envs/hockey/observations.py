@@ -10,8 +10,8 @@ from gymnasium import spaces
 from cursus.envs.hockey.constants import HEIGHT, KEEP_STEPS, TOP_SPEED, TOP_SPIN, WIDTH
 
 
-def observation_space(*, keep_mode: bool) -> spaces.Box:
-    """18 numbers, or 16 where the puck cannot be kept.
+def observation_space(*, keep_mode: bool, players: int = 1) -> spaces.Box:
+    """18 numbers for each player, or 16 where the puck cannot be kept.
 
     The borders hold: nothing leaves the rink by more than it moves in a step, Box2D caps speeds, and the spring that acts on
     a player turned too far stops the fastest turn within two steps.
@@ -21,4 +21,4 @@ def observation_space(*, keep_mode: bool) -> spaces.Box:
     low = [-number for number in high]
     if keep_mode:
         high, low = [*high, KEEP_STEPS, KEEP_STEPS], [*low, 0, 0]
-    return spaces.Box(np.array(low, np.float32), np.array(high, np.float32), dtype=np.float32)
+    return spaces.Box(np.array(low * players, np.float32), np.array(high * players, np.float32), dtype=np.float32)

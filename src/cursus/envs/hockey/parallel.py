@@ -9,7 +9,7 @@ import numpy as np
 
 from cursus.envs.hockey.actions import Moves
 from cursus.envs.hockey.env import HockeyEnv, told
-from cursus.envs.hockey.task import EXTERNAL, Mode, Starts, Weights
+from cursus.envs.hockey.task import Mode, Starts, Weights
 from cursus.errors import MissingExtra
 
 try:
@@ -48,7 +48,7 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         moves = Moves(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
         self._env = HockeyEnv(
             mode,
-            EXTERNAL,
+            "none",
             weights=weights,
             starts=starts,
             keep_mode=keep_mode,
@@ -83,12 +83,11 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Both act at once."""
         env = self._env
         observation, reward, terminated, truncated, info = env.step_both(actions[_ONE], actions[_TWO])
-        other = info.pop("opponent_observation")
         if terminated or truncated:
             self.agents = []
         terms, winner = env.game.terms_two(), -env.game.winner
         return (
-            {_ONE: observation, _TWO: other},
+            {_ONE: observation, _TWO: env.opponent_observation()},
             {_ONE: reward, _TWO: env.opponent_reward()},
             dict.fromkeys(self.possible_agents, terminated),
             dict.fromkeys(self.possible_agents, truncated),

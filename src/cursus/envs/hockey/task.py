@@ -15,9 +15,6 @@ from cursus.errors import TaskError
 Starts: TypeAlias = Literal["one", "two"] | None
 Opponent: TypeAlias = str | Callable[[Any], Any]
 
-EXTERNAL = "external"
-"""The opponent whose actions come from outside, together with those of player one."""
-
 
 class Mode(StrEnum):
     """A whole game, or one of its two halves: shooting at the other goal, or keeping a shot out of one's own."""
@@ -101,13 +98,7 @@ def _mode(value: Any) -> Mode:
 
 
 def _opponent(value: Any, opponents: Collection[str]) -> Opponent:
-    known = isinstance(value, str) and value in opponents
-    if not known and (value == EXTERNAL or EXTERNAL in opponents):
-        raise TaskError(
-            f"opponent={value!r} would change the action space. Whether the opponent is {EXTERNAL!r} is settled when the "
-            "environment is made."
-        )
-    if known or callable(value):
+    if callable(value) or (isinstance(value, str) and value in opponents):
         found: Opponent = value
         return found
     raise TaskError(

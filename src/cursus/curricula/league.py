@@ -1,0 +1,357 @@
+"""Self-play: an archive of earlier selves that grows, and whom of them to meet next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import Curriculum, take
+from cursus.errors import SettingsError, StateError
+from cursus.randomness import TicketStream
+from cursus.settings import check_count, check_kind, check_positive
+from cursus.tasks import TaskSpace
+from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+
+ANCHORS = {"weak": 1000.0, "strong": 1110.0}
+"""Ratings of the scripted hockey players; the difference is that of their 200 games against each other."""
+
+ARCHIVE, LATEST = "archive", "latest"
+STRATEGIES = ("pfsp", "skill", "random", "baseline", "newest")
+_SHARES = {"pfsp": 0.5, "random": 0.3, "baseline": 0.2}
+_MEMORY = 0.05  # weight of a new result in the win rate against a member
+_LEARNER_GAIN, _MEMBER_GAIN = 16.0, 32.0  # points at stake in a game; those of a member shrink with its games
+_SCALE = 400.0  # points that make odds of ten to one
+
+
+class LeagueTasks(TaskSpace):
+    """The tasks of another space; where one of them names the archive, one for each member who may be met there."""
+
+    def __init__(self, tasks: TaskSpace, members: Sequence[str], key: str = "opponent") -> None:
+        self.base, self.members, self.key = tasks, list(members), key
+        self.width = len(self.members) + 1
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return self.base.size * self.width
+
+    def label(self, task: int) -> str:
+        """That of the task behind it: who exactly is met makes no group of its own."""
+        return self.base.label(task // self.width)
+
+    def params(self, task: int) -> Any:
+        """Those of the task behind it, with the member as the opponent."""
+        base, place = divmod(task, self.width)
+        params = self.base.params(base)
+        return params if place == 0 else {**params, self.key: self.members[place - 1]}
+
+    def settings(self) -> Mapping[str, Any]:
+        """`tasks`, `members` and `key`."""
+        return {"tasks": self.base, "members": self.members, "key": self.key}
+
+    def __repr__(self) -> str:
+        return f"LeagueTasks({self.base!r}, {len(self.members)} members)"
+
+
+class League(Curriculum):
+    """Any course, with an archive of the learner's earlier selves to play against.
+
+    Every `every` episodes the learner is to be archived: a decision of the kind `snapshot` names the slot, and whoever
+    trains puts a copy of the learner there. Where `course` draws a task whose `opponent` is `"archive"`, a member is drawn
+    for it: `archive/0`, `archive/1`, …, or one of the `baselines`. How, is drawn from `shares`:
+
+    - `pfsp`: prioritized fictitious self-play, in proportion to w·(1 − w), where w is the learner's win rate against it;
+    - `skill`: evenly among those whose rating is within `skill_range` of the learner's, or of all if there is none;
+    - `random`: evenly among the archived; `newest`: the one archived last; `baseline`: evenly among the baselines.
+
+    As long as nobody is archived, a baseline is met. When all `slots` are taken, the member whom the learner beats most
+    surely makes room, but never the newest.
+
+    Ratings are Elo's, read from the scores of episodes (1 won, 0.5 drawn, 0 lost). Those of `anchors` are fixed, so that
+    the whole scale keeps its meaning while the learner moves; a member begins with the learner's rating of that moment.
+    Only tasks whose params hold everything in `rated` count.
+    """
+
+    def __init__(
+        self,
+        course: Curriculum,
+        *,
+        slots: int = 16,
+        every: int = 500,
+        shares: Mapping[str, float] | None = None,
+        baselines: Sequence[str] = ("weak", "strong"),
+        anchors: Mapping[str, float] | None = None,
+        skill_range: float = 100.0,
+        rated: Mapping[str, Any] | None = None,
+        key: str = "opponent",
+    ) -> None:
+        check_kind("course", course, Curriculum, "Uniform(Named({'self-play': {'opponent': 'archive'}}))")
+        check_count("slots", slots)
+        check_count("every", every)
+        check_positive("skill_range", skill_range)
+        self._course = course
+        self._shares = dict(_SHARES if shares is None else shares)
+        self._chances = _check_shares(self._shares)
+        self._baselines = list(baselines)
+        if not self._baselines:
+            raise SettingsError("baselines=[] leaves nobody to play against before the first snapshot.")
+        self._members = [*self._baselines, *(f"{ARCHIVE}/{slot}" for slot in range(slots))]
+        self._space = LeagueTasks(course.tasks, self._members, key)
+        super().__init__(self._space)
+        self._anchors = dict(ANCHORS if anchors is None else anchors)
+        self._slots, self._every, self._skill_range = slots, every, skill_range
+        self._rated = {} if rated is None else dict(rated)
+        self._facts = lru_cache(maxsize=4096)(self._look_up)
+        self._episodes = 0
+        self._taken = 0
+        self._rating = float(np.mean(list(self._anchors.values()))) if self._anchors else 1000.0
+        count = len(self._members)
+        self._ratings = np.array([self._anchors.get(name, self._rating) for name in self._members], dtype=np.float64)
+        self._wins = np.full(count, 0.5)
+        self._games = np.zeros(count, dtype=np.int64)
+        self._numbers = np.full(count, -1, dtype=np.int64)  # of the snapshot in each slot
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in super().__getstate__().items() if key != "_facts"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._facts = lru_cache(maxsize=4096)(self._look_up)
+
+    def parts(self) -> tuple[Curriculum, ...]:
+        """The course."""
+        return (self._course,)
+
+    @property
+    def score_bounds(self) -> tuple[float, float]:
+        """Scores are results of games."""
+        return (0.0, 1.0)
+
+    @property
+    def rating(self) -> float:
+        """The learner's."""
+        return self._rating
+
+    def ratings(self) -> dict[str, float]:
+        """Those of everybody who can be met."""
+        return {self._members[member]: float(self._ratings[member]) for member in self._present().tolist()}
+
+    # ---- drawing
+
+    def sample(self, rng: TicketStream) -> Draw:
+        """Let the course draw, then draw members where it named the archive."""
+        how, who = rng.uniform().tolist(), rng.uniform().tolist()
+        draw = self._course.sample(rng)
+        tasks = draw.tasks * self._space.width
+        for row in range(len(tasks)):
+            if self._facts(int(draw.tasks[row]))[0] == ARCHIVE:
+                tasks[row] += 1 + self._meet(how[row], who[row])
+        return Draw(tasks, draw.tags)
+
+    def _meet(self, how: float, who: float) -> int:
+        """The place of a member."""
+        strategy = next((name for name, bound in self._chances if how < bound), self._chances[-1][0])
+        chances = self._odds(strategy)
+        return min(int(np.searchsorted(np.cumsum(chances), who * chances.sum(), side="right")), len(chances) - 1)
+
+    def _odds(self, strategy: str) -> FloatArray:
+        """How likely each member is under a strategy, up to a factor."""
+        archived = self._numbers >= 0
+        odds = np.zeros(len(self._members))
+        if strategy == "baseline" or not archived.any():
+            odds[: len(self._baselines)] = 1.0
+        elif strategy == "newest":
+            odds[int(np.argmax(self._numbers))] = 1.0
+        elif strategy == "pfsp":
+            odds[archived] = (self._wins * (1 - self._wins))[archived]
+        elif strategy == "skill":
+            odds[archived & (np.abs(self._ratings - self._rating) <= self._skill_range)] = 1.0
+        if not odds.any():
+            odds[archived] = 1.0
+        return odds
+
+    def draw_state(self) -> Any:
+        """What drawing changes in the course."""
+        return self._course.draw_state()
+
+    def restore_draws(self, before: Any) -> None:
+        """Undo it."""
+        self._course.restore_draws(before)
+
+    # ---- learning
+
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Rate the games, let the course learn from its tasks, and archive the learner when it is time."""
+        decisions: list[Decision] = []
+        start = 0
+        while start < len(episodes):
+            stop = min(start + self._every - self._episodes % self._every, len(episodes))
+            run = episodes[start:stop]
+            for task, score in zip(run.task.tolist(), run.score.tolist(), strict=True):
+                self._rate(task, score)
+            decisions += self._course.update(replace(run, task=run.task // self._space.width))
+            self._episodes += len(run)
+            if self._episodes % self._every == 0:
+                decisions.append(self._archive(int(run.ticket[-1])))
+            start = stop
+        return decisions
+
+    def _rate(self, task: int, score: float) -> None:
+        base, place = divmod(task, self._space.width)
+        opponent, rated = self._facts(base)
+        if place:
+            member = place - 1
+            self._wins[member] += _MEMORY * (score - self._wins[member])
+            self._games[member] += 1
+            opponent = self._members[member]
+        if not rated or not (place or opponent in self._anchors):
+            return
+        theirs = self._anchors[opponent] if opponent in self._anchors else float(self._ratings[place - 1])
+        surprise = score - 1.0 / (1.0 + 10.0 ** ((theirs - self._rating) / _SCALE))
+        self._rating += _LEARNER_GAIN * surprise
+        if opponent not in self._anchors:
+            self._ratings[place - 1] -= _MEMBER_GAIN / (1.0 + self._games[place - 1] / 10.0) * surprise
+
+    def _archive(self, ticket: int) -> Decision:
+        archived = self._numbers[len(self._baselines) :]
+        left = None
+        if (archived < 0).any():
+            slot = int(np.argmax(archived < 0))
+        else:
+            beaten = self._wins[len(self._baselines) :].copy()
+            if len(beaten) > 1:
+                beaten[int(np.argmax(archived))] = -1.0
+            slot = int(np.argmax(beaten))
+            left = int(archived[slot])
+        member, number = len(self._baselines) + slot, self._taken
+        lost = "" if left is None else f" in place of snapshot {left}, beaten at {self._wins[member]:.0%}"
+        self._numbers[member], self._ratings[member] = number, self._rating
+        self._wins[member], self._games[member] = 0.5, 0
+        self._taken += 1
+        text = f"the learner is archived as snapshot {number} in slot {slot}{lost}; rating {self._rating:.0f}"
+        evidence = {"slot": slot, "number": number, "left": left, "rating": round(self._rating, 3), "episodes": self._episodes}
+        return Decision("snapshot", ticket, text, evidence)
+
+    def _look_up(self, base: int) -> tuple[Any, bool]:
+        """Whom a task of the course names, and whether its games are rated."""
+        params = self._space.base.params(base)
+        if not isinstance(params, Mapping):
+            return None, False
+        rated = all(params.get(name, value) == value for name, value in self._rated.items())
+        return params.get(self._space.key), rated
+
+    def _present(self) -> IntArray:
+        """Baselines, and members of slots that are taken."""
+        return np.flatnonzero((self._numbers >= 0) | (np.arange(len(self._members)) < len(self._baselines)))
+
+    # ---- telling
+
+    def weights(self) -> FloatArray:
+        """The weights of the course, shared among members where it names the archive."""
+        weights = self._blank_weights().reshape(-1, self._space.width)
+        for base, share in enumerate(self._course.weights().tolist()):
+            if share and self._facts(base)[0] == ARCHIVE:
+                weights[base, 1:] = share * self._member_shares()
+            else:
+                weights[base, 0] = share
+        return weights.reshape(-1)
+
+    def _member_shares(self) -> FloatArray:
+        shares = np.zeros(len(self._members))
+        below = 0.0
+        for strategy, bound in self._chances:
+            odds = self._odds(strategy)
+            shares += (bound - below) * odds / odds.sum()
+            below = bound
+        return shares
+
+    def progress_of(self, tasks: IntArray) -> FloatArray | None:
+        """As the course measures it."""
+        return self._course.progress_of(tasks // self._space.width)
+
+    def glimpse(self, most: int = 4096) -> Glimpse | None:
+        """What the course knows."""
+        found = self._course.glimpse(most)
+        return None if found is None else replace(found, tasks=found.tasks * self._space.width)
+
+    def explain_task(self, task: int) -> str:
+        """In the words of the course."""
+        return self._course.explain_task(task // self._space.width)
+
+    def explain(self) -> str:
+        """The course, the archive and the ratings."""
+        missing = self._every - self._episodes % self._every
+        archived = int(np.count_nonzero(self._numbers >= 0))
+        text = f"League: {archived} of {self._slots} slots taken, the next snapshot in {missing:,} episodes; rating {self._rating:.0f}"
+        anchors = ", ".join(f"{name} {value:.0f}" for name, value in self._anchors.items())
+        return f"{self._course.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables of the course, and a row for everybody who can be met."""
+        rows = [
+            {
+                "member": self._members[member],
+                "snapshot": None if self._numbers[member] < 0 else int(self._numbers[member]),
+                "rating": round(float(self._ratings[member]), 1),
+                "win_rate": round(float(self._wins[member]), 4),
+                "games": int(self._games[member]),
+            }
+            for member in self._present().tolist()
+        ]
+        return {**self._course.status(), "league": rows}
+
+    def state(self) -> Tree:
+        """The archive, the ratings, and the state of the course."""
+        return {
+            "course": self._course.state(),
+            "episodes": self._episodes,
+            "taken": self._taken,
+            "rating": self._rating,
+            "ratings": self._ratings.copy(),
+            "wins": self._wins.copy(),
+            "games": self._games.copy(),
+            "numbers": self._numbers.copy(),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue from there."""
+        course, episodes, taken, rating, *columns = take(
+            state, "course", "episodes", "taken", "rating", "ratings", "wins", "games", "numbers"
+        )
+        if any(np.shape(column) != (len(self._members),) for column in columns):
+            raise StateError(f"this state is of a league of another size than {len(self._members)} members.")
+        self._course.load(course)
+        self._episodes, self._taken, self._rating = int(episodes), int(taken), float(rating)
+        self._ratings, self._wins = (np.array(column, dtype=np.float64) for column in columns[:2])
+        self._games, self._numbers = (np.array(column, dtype=np.int64) for column in columns[2:])
+
+    def settings(self) -> Mapping[str, Any]:
+        """Everything that the constructor takes."""
+        return {
+            "course": self._course,
+            "slots": self._slots,
+            "every": self._every,
+            "shares": self._shares,
+            "baselines": self._baselines,
+            "anchors": self._anchors,
+            "skill_range": self._skill_range,
+            "rated": self._rated,
+            "key": self._space.key,
+        }
+
+
+def _check_shares(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Strategies, and where the share of each ends on the way from 0 to 1."""
+    for name, share in shares.items():
+        if name not in STRATEGIES:
+            raise SettingsError(f"there is no strategy {name!r}. There are: {', '.join(STRATEGIES)}.")
+        check_positive(f"the share of {name!r}", share, zero=True)
+    total = sum(shares.values())
+    if not total > 0:
+        raise SettingsError(f"shares={dict(shares)} add up to nothing.")
+    bounds = np.cumsum(list(shares.values())) / total
+    return [(name, float(bound)) for name, bound in zip(shares, bounds, strict=True)]
