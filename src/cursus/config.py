@@ -210,7 +210,8 @@ def _adapter(hint: Any) -> pydantic.TypeAdapter[Any]:
 def _hints(made: Any) -> dict[str, Any]:
     if made is range:
         return dict.fromkeys(("start", "stop", "step"), int)
-    return get_type_hints(made if hasattr(made, "__dataclass_fields__") else made.__init__)
+    itself = hasattr(made, "__dataclass_fields__") or inspect.isfunction(made)
+    return get_type_hints(made if itself else made.__init__)
 
 
 def _range(start: int, stop: int, step: int = 1) -> None:

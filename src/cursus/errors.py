@@ -66,6 +66,10 @@ class CheckpointWarning(UserWarning):
     """The newest checkpoint is damaged; an older one was used instead."""
 
 
+class ResumeWarning(UserWarning):
+    """Something of a resumed run could not be brought back exactly as it was."""
+
+
 class MetricsWarning(UserWarning):
     """A writer of metrics failed; training and the other writers go on."""
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cursus.agents import Replay
+from cursus.checkpoint import decode, encode
 from cursus.errors import SettingsError, StateError
 
 
@@ -49,6 +52,55 @@ def test_a_step_that_was_only_a_reset_is_left_out() -> None:
     replay = make()
     step(replay, 0, valid=(True, False))
     assert set(rows(replay)) == {0.0}
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("priority", [0.0, 0.6])
+def test_a_step_without_valid_rows_stores_nothing(n_step: int, priority: float) -> None:
+    replay, other = (make(n_step=n_step, priority=priority) for _ in range(2))
+    for time in range(9):
+        step(replay, time)
+        step(other, time)
+        step(other, 50, terminated=(True, True), valid=(False, False))
+    assert encode(replay.state()) == encode(other.state())
+
+
+def test_waiting_steps_do_not_change_with_the_arrays_they_came_from() -> None:
+    replay = make(n_step=2)
+    now, flags = np.zeros((2, 1), dtype=np.float32), np.zeros(2, dtype=bool)
+    for time in range(3):
+        now[:] = time
+        replay.add(now, np.zeros(2, dtype=int), np.ones(2), now + 1, flags, flags)
+    assert rows(replay) == {0.0: (1.5, 2.0, 0.25), 1.0: (1.5, 3.0, 0.25)}
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**32))
+def test_n_step_returns_are_those_of_the_definition(n_step: int, num_envs: int, seed: int) -> None:
+    dice, length = np.random.default_rng(seed), 12
+    replay = Replay(200, 1, (), np.int64, num_envs=num_envs, gamma=0.9, n_step=n_step)
+    numbers = np.arange(num_envs * length, dtype=np.float64).reshape(num_envs, length)  # each observation has one
+    rewards = dice.random((num_envs, length))
+    terminated, truncated = dice.random((2, num_envs, length)) < 0.15
+    for t in range(length):
+        now = numbers[:, t, None]
+        replay.add(now, numbers[:, t].astype(int), rewards[:, t], now + 0.5, terminated[:, t], truncated[:, t])
+    expected = {}
+    for env in range(num_envs):
+        ends = np.flatnonzero(terminated[env] | truncated[env])
+        for t in range(length):
+            end = min([t + n_step - 1, *ends[ends >= t][:1]])
+            if end < length:
+                total = sum(0.9 ** (each - t) * rewards[env, each] for each in range(t, end + 1))
+                expected[numbers[env, t]] = (
+                    total,
+                    numbers[env, end] + 0.5,
+                    0.0 if terminated[env, end] else 0.9 ** (end - t + 1),
+                )
+    assert len(replay) == len(expected)
+    if expected:
+        found = rows(replay)
+        assert set(found) == set(expected)
+        assert all(found[key] == pytest.approx(expected[key], rel=1e-5) for key in expected)
 
 
 def test_n_step_rewards_stop_at_the_end_of_an_episode() -> None:
@@ -98,13 +150,25 @@ def test_priorities_are_followed_and_corrected_for() -> None:
     assert set(rows(replay)) == {50.0, 150.0}
 
 
+@pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("priority", [0.0, 0.6])
-def test_a_loaded_replay_goes_on_alike(priority: float) -> None:
-    one, two = make(priority=priority), make(priority=priority, seed=9)
+def test_a_loaded_replay_goes_on_alike(priority: float, n_step: int) -> None:
+    one, two = make(priority=priority, n_step=n_step), make(priority=priority, n_step=n_step, seed=9)
+    for time in range(30):
+        step(one, time, truncated=(time % 7 == 6, False))
+    one.sample(7)
+    two.load(decode(encode(one.state())))
+    for replay in (one, two):
+        for time in range(30, 40):
+            step(replay, time, terminated=(False, time == 31))
+    assert one.sample(20).places.tolist() == two.sample(20).places.tolist()
+    assert encode(one.state()) == encode(two.state())
+
+
+def test_a_replay_of_other_settings_is_refused() -> None:
+    one = make(capacity=10, n_step=2)
     for time in range(30):
         step(one, time)
-    one.sample(7)
-    two.load(one.state())
-    assert one.sample(20).places.tolist() == two.sample(20).places.tolist()
-    with pytest.raises(StateError):
-        make(capacity=10).load(one.state())
+    for other in (make(capacity=8, n_step=2), make(capacity=12, n_step=2), make(capacity=10, n_step=3)):
+        with pytest.raises(StateError):
+            other.load(one.state())

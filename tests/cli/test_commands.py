@@ -332,7 +332,7 @@ def test_the_installed_command_works_in_a_process_of_its_own(run):
     assert "is not a run" in one_line(missing.stderr)
 
 
-@pytest.mark.parametrize("command", [["--help"], ["show", "--help"], ["explain", "--help"], ["demo", "--help"]])
+@pytest.mark.parametrize("command", [["--help"], ["show", "--help"], ["explain", "--help"], ["students", "--help"]])
 def test_help_is_at_hand(cursus, command):
     code, out, err = cursus(*command)
     assert (code, err) == (0, "")
@@ -342,7 +342,7 @@ def test_help_is_at_hand(cursus, command):
 def test_an_unknown_command_lists_those_there_are(cursus):
     code, out, err = cursus("shwo")
     assert (code, out) == (2, "")
-    for name in ("demo", "show", "explain", "replay"):
+    for name in ("demo", "students", "show", "explain", "replay"):
         assert name in err
 
 
@@ -495,7 +495,7 @@ def test_control_characters_do_not_reach_the_terminal_in_an_error(cursus, nasty_
         assert raw_controls(err) == []
 
 
-# ---- demo
+# ---- students
 
 PLAN = """
 num_envs = 4
@@ -523,13 +523,13 @@ gate = { type = "Window", threshold = 0.5, min_episodes = 20 }
 
 
 @pytest.fixture
-def demo(cursus, tmp_path):
-    """Run the demonstration with a small plan of one's own."""
+def students(cursus, tmp_path):
+    """Run the comparison with a small plan of one's own."""
 
     def call(out, courses=COURSE_TABLES, *options, plan=PLAN):
         file = tmp_path / "small.toml"
         file.write_text(plan + courses)
-        return cursus("demo", "--seeds", 1, "--out", out, "--config", file, *options)
+        return cursus("students", "--seeds", 1, "--out", out, "--config", file, *options)
 
     return call
 
@@ -538,12 +538,12 @@ def without_folders(summary):
     return {name: course["students"] for name, course in summary["courses"].items()}
 
 
-def test_demo_writes_summary_picture_and_runs(demo, cursus, tmp_path):
-    out = tmp_path / "demo"
-    code, said, err = demo(out)
+def test_students_writes_summary_picture_and_runs(students, cursus, tmp_path):
+    out = tmp_path / "students"
+    code, said, err = students(out)
     assert (code, err) == (0, "")
-    assert sorted(each.name for each in out.iterdir()) == ["demo.png", "staged-window", "summary.json", "uniform"]
-    assert (out / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(each.name for each in out.iterdir()) == ["staged-window", "students.png", "summary.json", "uniform"]
+    assert (out / "students.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((out / "summary.json").read_text())
     assert list(summary["courses"]) == ["uniform", "staged, Window"]
     assert summary["courses"]["staged, Window"]["run"] == str(out / "staged-window")
@@ -555,17 +555,17 @@ def test_demo_writes_summary_picture_and_runs(demo, cursus, tmp_path):
     assert f"staged, Window: after {staged['episodes']} episodes" in said
 
 
-def test_demo_leaves_runs_that_can_be_looked_at(demo, cursus, tmp_path):
-    _, said, _ = demo(tmp_path / "demo")
+def test_students_leaves_runs_that_can_be_looked_at(students, cursus, tmp_path):
+    _, said, _ = students(tmp_path / "students")
     advice = [line.split()[1:] for line in said.split("\n") if line.startswith("  cursus ")]
     assert [words[0] for words in advice] == ["show", "explain", "explain", "replay"]
     for words in advice:
         assert cursus(*words)[0] == 0
 
 
-def test_demo_gives_the_same_numbers_every_time(demo, tmp_path):
+def test_students_gives_the_same_numbers_every_time(students, tmp_path):
     for name in ("one", "two"):
-        assert demo(tmp_path / name)[0] == 0
+        assert students(tmp_path / name)[0] == 0
     first, second = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two"))
     assert without_folders(first) == without_folders(second)
     runs = [json.loads((tmp_path / name / "staged-window" / "config.json").read_text()) for name in ("one", "two")]
@@ -573,65 +573,65 @@ def test_demo_gives_the_same_numbers_every_time(demo, tmp_path):
     assert runs[0] == runs[1]
 
 
-def test_demo_can_be_repeated_in_its_folder(demo, tmp_path):
-    out = tmp_path / "demo"
-    demo(out)
+def test_students_can_be_repeated_in_its_folder(students, tmp_path):
+    out = tmp_path / "students"
+    students(out)
     before = json.loads((out / "summary.json").read_text())
-    code, _, err = demo(out)
+    code, _, err = students(out)
     assert (code, err) == (0, "")
     assert json.loads((out / "summary.json").read_text()) == before
 
 
-def test_demo_as_json_prints_the_summary_alone(demo, tmp_path):
-    assert demo(tmp_path / "text")[0] == 0
-    data = as_json(demo(tmp_path / "json", COURSE_TABLES, "--json"))
+def test_students_as_json_prints_the_summary_alone(students, tmp_path):
+    assert students(tmp_path / "text")[0] == 0
+    data = as_json(students(tmp_path / "json", COURSE_TABLES, "--json"))
     assert without_folders(data) == without_folders(json.loads((tmp_path / "text" / "summary.json").read_text()))
 
 
-def test_demo_as_json_can_be_repeated_in_its_folder(demo, tmp_path):
-    first = as_json(demo(tmp_path / "demo", COURSE_TABLES, "--json"))
-    assert as_json(demo(tmp_path / "demo", COURSE_TABLES, "--json")) == first
+def test_students_as_json_can_be_repeated_in_its_folder(students, tmp_path):
+    first = as_json(students(tmp_path / "students", COURSE_TABLES, "--json"))
+    assert as_json(students(tmp_path / "students", COURSE_TABLES, "--json")) == first
 
 
-def test_demo_refuses_a_folder_that_holds_something_else(demo, tmp_path):
+def test_students_refuses_a_folder_that_holds_something_else(students, tmp_path):
     out = tmp_path / "mine"
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    code, said, err = demo(out)
+    code, said, err = students(out)
     assert (code, said) == (2, "")
     assert "holds something else" in one_line(err)
     assert [each.name for each in out.iterdir()] == ["thesis.txt"]
 
 
-def test_demo_never_removes_runs_that_are_not_its_own(demo, tmp_path):
+def test_students_never_removes_runs_that_are_not_its_own(students, tmp_path):
     out = tmp_path / "runs"
     practise(out / "precious", Uniform(3), 20)
     (out / "summary.json").write_text('{"mine": true}')
-    demo(out)
+    students(out)
     assert (out / "precious" / "events.jsonl").exists()
 
 
-def test_demo_refuses_a_file_in_place_of_a_folder(demo, tmp_path):
+def test_students_refuses_a_file_in_place_of_a_folder(students, tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, err = demo(tmp_path / "file")
+    code, _, err = students(tmp_path / "file")
     assert code == 2
     assert f"{tmp_path}/file" in one_line(err)
 
 
-def test_demo_checks_all_courses_before_it_teaches_any(demo, tmp_path):
-    out = tmp_path / "demo"
-    demo(out)
+def test_students_checks_all_courses_before_it_teaches_any(students, tmp_path):
+    out = tmp_path / "students"
+    students(out)
     before = sorted(out.rglob("*"))
     courses = '[courses.first]\ntype = "Uniform"\n[courses.second]\ntype = "Staged"\ngate = {type = "Wilsn"}\n'
-    code, said, err = demo(out, courses)
+    code, said, err = students(out, courses)
     assert (code, said) == (2, "")
     assert "Did you mean 'Wilson'?" in one_line(err)
     assert sorted(out.rglob("*")) == before
 
 
-def test_demo_says_which_course_is_wrong(demo, tmp_path):
+def test_students_says_which_course_is_wrong(students, tmp_path):
     courses = '[courses.first]\ntype = "Uniform"\n[courses.second]\ntype = "Staged"\ngate = {type = "Wilsn"}\n'
-    assert "second" in one_line(demo(tmp_path / "demo", courses)[2])
+    assert "second" in one_line(students(tmp_path / "students", courses)[2])
 
 
 @pytest.mark.parametrize(
@@ -649,30 +649,30 @@ def test_demo_says_which_course_is_wrong(demo, tmp_path):
         (PLAN, '[courses."A b"]\ntype = "Uniform"\n[courses."a, b"]\ntype = "Uniform"\n', "a, b"),
     ],
 )
-def test_a_wrong_plan_is_one_line_and_exit_code_2(demo, tmp_path, plan, courses, complaint):
-    code, said, err = demo(tmp_path / "demo", courses, plan=plan)
+def test_a_wrong_plan_is_one_line_and_exit_code_2(students, tmp_path, plan, courses, complaint):
+    code, said, err = students(tmp_path / "students", courses, plan=plan)
     assert (code, said) == (2, "")
     assert complaint in one_line(err)
-    assert not (tmp_path / "demo").exists()
+    assert not (tmp_path / "students").exists()
 
 
-def test_demo_wants_at_least_one_student(cursus, tmp_path):
-    code, _, err = cursus("demo", "--seeds", 0, "--out", tmp_path / "demo")
+def test_students_wants_at_least_one_student(cursus, tmp_path):
+    code, _, err = cursus("students", "--seeds", 0, "--out", tmp_path / "students")
     assert code == 2
     assert "seeds=0 must be a whole number of at least 1" in one_line(err)
 
 
-def test_demo_takes_stages_that_group_tasks(demo, tmp_path):
+def test_students_takes_stages_that_group_tasks(students, tmp_path):
     courses = '[courses.groups]\ntype = "Staged"\nstages = { easy = [0, 1], hard = [2] }\n'
     courses += 'gate = { type = "Window", threshold = 0.5, min_episodes = 20 }\n'
-    assert demo(tmp_path / "demo", courses)[0] == 0
-    summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
+    assert students(tmp_path / "students", courses)[0] == 0
+    summary = json.loads((tmp_path / "students" / "summary.json").read_text())
     assert summary["courses"]["groups"]["students"][0]["promotions"] > 0
 
 
 @pytest.mark.parametrize("name", ["staged [fast]", "[/b]"])
-def test_demo_prints_brackets_in_names_as_they_are(demo, tmp_path, name):
-    code, said, _ = demo(tmp_path / "demo", f'[courses."{name}"]\ntype = "Uniform"\n')
+def test_students_prints_brackets_in_names_as_they_are(students, tmp_path, name):
+    code, said, _ = students(tmp_path / "students", f'[courses."{name}"]\ntype = "Uniform"\n')
     assert code == 0
     assert f"{name}: " in said
     assert f"\n {name} " in said or f"\n{name} " in said

@@ -36,11 +36,11 @@ def make_params(rng: np.random.Generator) -> dict[str, int]:
 
 
 RAMP = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, hold=7, linear=30)
-OPPONENTS = {"alone": {"opponent": "none"}, "weak": {"opponent": "weak"}, "self": {"opponent": "archive"}}
+OPPONENTS = {"alone": {"opponent": "none"}, "weak": {"opponent": "weak"}, "self": {"opponent": "archive"}, "near": {"opponent": "archive:skill"}}
 DRILLS = cursus.Drills(
     [
         cursus.Drill("shooting", {"alone": {"opponent": "none"}}, ramp=RAMP),
-        cursus.Drill("games", OPPONENTS, shares={"alone": 0.0, "weak": 1.0, "self": 3.0}),
+        cursus.Drill("games", OPPONENTS, shares={"alone": 0.0, "weak": 1.0, "self": 3.0, "near": 1.0}),
         cursus.Drill("end", OPPONENTS, ramp=cursus.Ramp(start={}, final={"touch": 1.0}, hold=3)),
     ]
 )

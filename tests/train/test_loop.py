@@ -16,9 +16,9 @@ from gymnasium import spaces
 
 import cursus
 from cursus.agents import DDDQN
-from cursus.errors import SettingsError
+from cursus.errors import ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
-from cursus.train import train
+from cursus.train import train_agent as train
 
 
 class Match(gymnasium.Env[Any, Any]):
@@ -45,14 +45,14 @@ class Match(gymnasium.Env[Any, Any]):
         return self._look(), reward, over, False, {"is_success": self.right == 3} if over else {}
 
 
-def make(num_envs: int = 8, run: Path | None = None, resume: bool = False) -> Any:
+def make(num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
     course = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
-    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3}
+    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, **more}
     return cursus.make_vec(Match, num_envs, curriculum=course, run=run, resume=resume, **settings)
 
 
-def agent(num_envs: int = 8) -> DDDQN:
-    small: dict[str, Any] = {"hidden": (32,), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3}
+def agent(num_envs: int = 8, **more: Any) -> DDDQN:
+    small: dict[str, Any] = {"hidden": (32,), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, **more}
     return DDDQN(4, 4, num_envs=num_envs, gamma=0.5, target_share=0.05, epsilon_steps=3000, epsilon_end=0.02, **small)
 
 
@@ -90,7 +90,7 @@ def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
     train(envs, agent(), steps=2000, warmup_steps=100, updates_per_env_step=0.1, report_every=500, run=run)
     envs.close()
     rows = list(read_metrics(run / "metrics.jsonl"))
-    assert [row["step"] for row in rows] == [504, 1008, 1512]
+    assert [row["step"] for row in rows] == [504, 1008, 1512, 2000]
     assert {"train/loss", "rollout/mean_return", "time/steps_per_s", "env_curriculum_stats/total_completions"} <= set(rows[-1])
     assert [name for name in rows[-1] if name not in ("step", "time") and definition(name) is None] == []
     again = make(run=run, resume=True)
@@ -128,6 +128,63 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path)
     assert result.steps == before + 80
     counts = envs.teacher.counts
     assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
+    envs.close()
+
+
+def weights(learner: Any) -> Any:
+    return np.concatenate([each.ravel() for each in learner.state()["networks"]["q"].values()])
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_a_resumed_training_equals_one_that_was_never_stopped(n_step: int, num_workers: int, tmp_path: Path) -> None:
+    found = {}
+    for name, stops in (("whole", [4000]), ("in parts", [1000, 1016, 2600, 4000])):
+        run = tmp_path / name
+        for stop in stops:
+            envs = make(run=run, resume=run.exists(), seed_episodes=True, num_workers=num_workers)
+            learner = agent(n_step=n_step)
+            train(envs, learner, steps=stop, updates_per_env_step=0.25, warmup_steps=200, run=run)
+            decided = [(each.ticket, each.text) for each in envs.teacher.decisions]
+            found[name] = (decided, envs.teacher.counts, weights(learner))
+            envs.close()
+    assert found["whole"][0]
+    assert found["whole"][:2] == found["in parts"][:2]
+    assert np.array_equal(found["whole"][2], found["in parts"][2])
+
+
+class Forgetful(Match):
+    """Does something else every time."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset(seed=time.monotonic_ns(), options=options)
+
+
+def test_an_environment_that_does_not_repeat_itself_begins_anew_and_says_so(tmp_path: Path) -> None:
+    def go(steps: int, resume: bool) -> Any:
+        settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, "seed_episodes": True}
+        course = cursus.Staged(["left", "all"])
+        envs = cursus.make_vec(Forgetful, 8, curriculum=course, run=tmp_path / "run", resume=resume, **settings)
+        result = train(envs, agent(), steps=steps, warmup_steps=10**6, run=tmp_path / "run")
+        counts = envs.teacher.counts
+        envs.close()
+        return result, counts
+
+    go(80, resume=False)
+    with pytest.warns(ResumeWarning, match="begin anew"):
+        result, counts = go(160, resume=True)
+    assert result.steps == 160
+    assert counts.withdrawn > 0
+    assert counts.assigned == counts.finished + counts.withdrawn + counts.in_flight
+
+
+def test_a_run_is_resumed_with_as_many_environments(tmp_path: Path) -> None:
+    envs = make(8, run=tmp_path / "run")
+    train(envs, agent(8), steps=80, run=tmp_path / "run")
+    envs.close()
+    envs = make(4, run=tmp_path / "run", resume=True)
+    with pytest.raises(SettingsError, match="has 8 environments, not 4"):
+        train(envs, agent(4), steps=160, run=tmp_path / "run")
     envs.close()
 
 

@@ -11,9 +11,10 @@ except ImportError:
 from cursus.agents.base import Agent
 from cursus.agents.dddqn import DDDQN
 from cursus.agents.noise import ColouredNoise
+from cursus.agents.policy import Policy, load_policy
 from cursus.agents.replay import Batch, Replay
 from cursus.agents.sac import SAC
 
 del safetensors, torch
 
-__all__ = ["DDDQN", "SAC", "Agent", "Batch", "ColouredNoise", "Replay"]
+__all__ = ["DDDQN", "SAC", "Agent", "Batch", "ColouredNoise", "Policy", "Replay", "load_policy"]

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from cursus.agents.base import Agent
 from cursus.agents.dice import dice_state, set_dice
-from cursus.agents.networks import DuelingQ, follow, seeded
+from cursus.agents.networks import DuelingQ, adam, follow, seeded, set_gradients
+from cursus.agents.policy import QPolicy
 from cursus.agents.replay import Replay
 from cursus.settings import check_count, check_positive, check_share
 from cursus.types import Tree
@@ -24,6 +25,7 @@ class DDDQN(Agent):
 
     Every environment explores by itself: with probability ε its action is drawn evenly. ε falls from `epsilon_start` to
     `epsilon_end` over `epsilon_steps` steps of environments, however many of those there are.
+    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
 
     >>> agent = DDDQN(observation_size=4, num_actions=2, num_envs=8)
     >>> agent.act_batch(np.zeros((8, 4))).shape
@@ -49,22 +51,29 @@ class DDDQN(Agent):
         epsilon_steps: int = 20_000,
         clip_norm: float = 10.0,
         device: str = "cpu",
+        recorded: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed)
+        super().__init__(device, seed, recorded)
         for name, value in (("num_actions", num_actions), ("batch_size", batch_size), ("epsilon_steps", epsilon_steps)):
             check_count(name, value)
         for name, share in (("target_share", target_share), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
             check_share(name, share)
         check_positive("learning_rate", learning_rate)
         check_positive("clip_norm", clip_norm)
+        self._settings = {
+            "observation_size": int(observation_size),
+            "num_actions": int(num_actions),
+            "hidden": [int(width) for width in hidden],
+            "epsilon": float(epsilon_end),
+        }
         self._num_actions, self._batch_size = num_actions, batch_size
         self._target_share, self._clip_norm = target_share, clip_norm
         self._epsilon = (epsilon_start, epsilon_end, epsilon_steps)
         with seeded(seed):
             self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
-        self._optimiser = torch.optim.Adam(self._q.parameters(), lr=learning_rate)
+        self._optimiser = adam(self._q, learning_rate, self.device)
         self.replay = Replay(
             replay_size,
             observation_size,
@@ -76,6 +85,7 @@ class DDDQN(Agent):
             priority=priority,
             seed=seed,
         )
+        self._learning = self._record_learning()
         self._dice = np.random.default_rng(seed)
 
     @property
@@ -84,38 +94,35 @@ class DDDQN(Agent):
         start, end, steps = self._epsilon
         return start + (end - start) * min(self.steps / steps, 1.0)
 
-    @torch.no_grad()
     def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.int64]:
         """The best actions, or others where an environment explores."""
-        values = self._q(torch.as_tensor(np.asarray(observations, dtype=np.float32), device=self.device))
-        actions: NDArray[np.int64] = values.argmax(dim=1).cpu().numpy()
+        actions = self._actions(observations=np.asarray(observations))
         if not deterministic:
             explores = self._dice.random(len(actions)) < self.epsilon
             actions = np.where(explores, self._dice.integers(self._num_actions, size=len(actions)), actions)
         return actions
 
-    def update(self) -> dict[str, float]:
+    def _act(self, given: Mapping[str, Tensor]) -> Tensor:
+        values: Tensor = self._q(given["observations"])
+        return values.argmax(dim=1)
+
+    def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
         """One step towards r + γⁿ·Q_target(s', argmax Q(s', ·))."""
-        batch = self.replay.sample(self._batch_size)
-        observations, following, actions, rewards, discounts, weights = (
-            torch.as_tensor(each, device=self.device)
-            for each in (batch.observations, batch.following, batch.actions, batch.rewards, batch.discounts, batch.weights)
-        )
         with torch.no_grad():
-            best = self._q(following).argmax(dim=1, keepdim=True)
-            ahead = self._target(following).gather(1, best).squeeze(1)
-            goal = rewards + discounts * ahead
-        values = self._q(observations).gather(1, actions[:, None]).squeeze(1)
-        errors = values - goal
-        loss = (weights * nn.functional.smooth_l1_loss(values, goal, reduction="none")).mean()
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+            best = self._q(batch["following"]).argmax(dim=1, keepdim=True)
+            ahead = self._target(batch["following"]).gather(1, best).squeeze(1)
+            goal = batch["rewards"] + batch["discounts"] * ahead
+        values = self._q(batch["observations"]).gather(1, batch["actions"][:, None]).squeeze(1)
+        loss = (batch["weights"] * nn.functional.smooth_l1_loss(values, goal, reduction="none")).mean()
+        set_gradients(loss, self._q)
         nn.utils.clip_grad_norm_(self._q.parameters(), self._clip_norm)
         self._optimiser.step()
         follow(self._target, self._q, self._target_share)
-        self.replay.prioritise(batch.places, errors.detach().cpu().numpy())
-        self.updates += 1
-        return {"loss": float(loss.detach()), "q": float(values.detach().mean())}
+        return {"loss": loss.detach(), "q": values.detach().mean()}, (values - goal).detach()
+
+    def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:
+        """The Q network as it is now; not deterministic, it explores with `epsilon_end`."""
+        return QPolicy(deepcopy(self._q), self._settings, device or self.device, seed)
 
     def state(self) -> Tree:
         """As for every agent, and the random stream of exploration."""
@@ -125,6 +132,9 @@ class DDDQN(Agent):
         """Continue, exploring as it would have."""
         super().load(state)
         set_dice(self._dice, state["exploration"])
+
+    def _note(self) -> dict[str, Any]:
+        return {"kind": QPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:
         return {"q": self._q, "target": self._target}

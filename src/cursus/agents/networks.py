@@ -23,7 +23,7 @@ def mlp(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
     """Linear layers with ReLU between them."""
     layers: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        layers += [nn.Linear(inputs, width), nn.ReLU(inplace=True)]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
@@ -33,7 +33,7 @@ class DuelingQ(nn.Module):
 
     def __init__(self, observation: int, actions: int, hidden: Sequence[int]) -> None:
         super().__init__()
-        self.trunk = nn.Sequential(mlp(observation, hidden[:-1], hidden[-1]), nn.ReLU())
+        self.trunk = nn.Sequential(mlp(observation, hidden[:-1], hidden[-1]), nn.ReLU(inplace=True))
         self.value = nn.Linear(hidden[-1], 1)
         self.advantage = nn.Linear(hidden[-1], actions)
 
@@ -45,17 +45,25 @@ class DuelingQ(nn.Module):
 
 
 class TwinQ(nn.Module):
-    """Two independent critics; the smaller value is believed (Fujimoto et al. 2018)."""
+    """Two independent critics, computed as one; the smaller value is believed (Fujimoto et al. 2018)."""
 
     def __init__(self, observation: int, action: int, hidden: Sequence[int]) -> None:
         super().__init__()
-        self.first = mlp(observation + action, hidden, 1)
-        self.second = mlp(observation + action, hidden, 1)
+        pair = [mlp(observation + action, hidden, 1)[::2] for _ in range(2)]
+        layers = list(zip(*pair, strict=True))
+        self.weights = nn.ParameterList(torch.stack([layer.weight.detach().T for layer in both]) for both in layers)
+        self.biases = nn.ParameterList(torch.stack([layer.bias.detach()[None] for layer in both]) for both in layers)
 
-    def forward(self, observations: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Two values of shape `(batch,)`."""
-        both = torch.cat([observations, actions], dim=1)
-        return self.first(both).squeeze(1), self.second(both).squeeze(1)
+    def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
+        """Values of shape `(2, batch)`."""
+        features = torch.cat([observations, actions], dim=1).expand(2, -1, -1)
+        *inner, (weight, bias) = zip(self.weights, self.biases, strict=True)
+        for inner_weight, inner_bias in inner:
+            features = torch.baddbmm(inner_bias, features, inner_weight).relu_()
+        values: Tensor = (features * weight.mT).sum(dim=2) + bias.squeeze(
+            2
+        )  # a product with one column is slow as a matrix product
+        return values
 
 
 class SquashedGaussian(nn.Module):
@@ -69,22 +77,36 @@ class SquashedGaussian(nn.Module):
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation before squashing."""
-        mean, log_std = self.net(observations).chunk(2, dim=1)
-        return mean, log_std.clamp(*self.LOG_STD).exp()
+        mean, log_std = self._moments(observations)
+        return mean, log_std.exp()
 
-    def sample(self, observations: Tensor, dice: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Actions with reparametrised noise, and their log-probabilities of shape `(batch,)`."""
-        mean, std = self(observations)
-        noise = torch.randn(mean.shape, generator=dice, device=mean.device)
-        raw = mean + std * noise
-        normal = -0.5 * noise.square() - std.log() - 0.5 * math.log(2 * math.pi)
+    def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions that normal `noise` leads to, and their log-probabilities of shape `(batch,)`."""
+        mean, log_std = self._moments(observations)
+        raw = torch.addcmul(mean, log_std.exp(), noise)
+        normal = -0.5 * noise.square() - 0.5 * math.log(2 * math.pi)
         # log(1 − tanh²x) = 2·(log 2 − x − softplus(−2x)), stable for large |x|
         squash = 2.0 * (math.log(2.0) - raw - nn.functional.softplus(-2.0 * raw))
-        return torch.tanh(raw), (normal - squash).sum(dim=1)
+        return torch.tanh(raw), (normal - log_std - squash).sum(dim=1)
+
+    def _moments(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = self.net(observations).chunk(2, dim=1)
+        return mean, log_std.clamp(*self.LOG_STD)
 
 
 @torch.no_grad()
 def follow(target: nn.Module, source: nn.Module, share: float) -> None:
     """Move a target network a share of the way towards its source; all of it with 1."""
-    for behind, ahead in zip(target.parameters(), source.parameters(), strict=True):
-        behind.lerp_(ahead, share)
+    torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), share)
+
+
+def adam(network: nn.Module, learning_rate: float, device: torch.device) -> torch.optim.Adam:
+    """Adam in as few kernels as there are; on CUDA it can be recorded (see `Recorded`)."""
+    return torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True, capturable=device.type == "cuda")
+
+
+def set_gradients(loss: Tensor, network: nn.Module) -> None:
+    """The gradients of a loss for the weights of one network, and for no other that it goes through."""
+    parameters = list(network.parameters())
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+        parameter.grad = gradient.contiguous()  # fused Adam takes memory as it lies

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from cursus.agents.dice import dice_state, set_dice
-from cursus.errors import SettingsError
+from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count
 from cursus.types import BoolArray, FloatArray, Tree
 
@@ -71,6 +71,8 @@ class ColouredNoise:
         return {"sequences": self._sequences.copy(), "place": self._place.copy(), "dice": dice_state(self._dice)}
 
     def load(self, state: Tree) -> None:
-        """Continue from a state."""
+        """Continue from a state of the same settings."""
+        if np.shape(state["sequences"]) != self._shape:
+            raise StateError(f"this noise is of shape {np.shape(state['sequences'])}, not {self._shape}.")
         self._sequences[:], self._place[:] = state["sequences"], state["place"]
         set_dice(self._dice, state["dice"])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.agents.dice import dice_state, set_dice
+from cursus.agents.n_step import Waiting
 from cursus.curricula.sum_tree import SumTree
 from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_share
@@ -75,8 +76,13 @@ class Replay:
         self._size = 0
         self._tree = SumTree(capacity) if priority else None
         self._highest = 1.0
-        self._steps: list[list[tuple[Any, Any, float]]] = [[] for _ in range(num_envs)]  # steps that wait for their rewards
+        self._waiting = Waiting(num_envs, n_step, gamma, self._columns)
         self._dice = np.random.default_rng(seed)
+
+    @property
+    def prioritised(self) -> bool:
+        """Whether what is drawn depends on TD errors."""
+        return self._tree is not None
 
     def __len__(self) -> int:
         return self._size
@@ -95,29 +101,15 @@ class Replay:
 
         Rows that are not `valid` (the step in which an environment was only reset) are left out.
         """
-        keep = np.ones(len(rewards), dtype=bool) if valid is None else valid
+        keep = np.ones(len(rewards), dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
         if self._n_step == 1:
             discounts = np.where(terminated, 0.0, self._gamma)
             self._store(observations[keep], actions[keep], rewards[keep], following[keep], discounts[keep])
             return
-        for env in np.flatnonzero(keep).tolist():
-            self._steps[env].append((observations[env], actions[env], float(rewards[env])))
-            ended = bool(terminated[env] or truncated[env])
-            if len(self._steps[env]) == self._n_step or ended:
-                self._release(env, following[env], bool(terminated[env]), everything=ended)
-
-    def _release(self, env: int, following: Any, terminated: bool, *, everything: bool) -> None:
-        """Store the oldest step that waits; at the end of an episode all of them."""
-        waiting = self._steps[env]
-        rows = []
-        while waiting:
-            total = sum(reward * self._gamma**place for place, (_, _, reward) in enumerate(waiting))
-            discount = 0.0 if terminated else self._gamma ** len(waiting)
-            rows.append((*waiting[0][:2], total, following, discount))
-            waiting.pop(0)
-            if not everything:
-                break
-        self._store(*(np.asarray(column) for column in zip(*rows, strict=True)))
+        envs = np.flatnonzero(keep)
+        self._waiting.add(envs, observations[envs], actions[envs], rewards[envs])
+        for row in self._waiting.release(envs, terminated[envs], truncated[envs]):
+            self._store(row.observations, row.actions, row.rewards, following[row.envs], row.discounts)
 
     def _store(self, observations: Any, actions: Any, rewards: Any, following: Any, discounts: Any) -> None:
         places = (self._head + np.arange(len(rewards))) % self._capacity
@@ -129,11 +121,14 @@ class Replay:
         self._head = int((self._head + len(places)) % self._capacity)
         self._size = min(self._size + len(places), self._capacity)
 
-    def sample(self, size: int, *, importance: float = 0.4) -> Batch:
-        """Transitions drawn with replacement; `importance` is how far priorities are corrected for."""
+    def sample(self, size: int, *, importance: float = 0.4, into: Mapping[str, NDArray[Any]] | None = None) -> Batch:
+        """Transitions drawn with replacement; `importance` is how far priorities are corrected for.
+
+        `into` may hold arrays like those of `blank`, to be filled instead of new ones.
+        """
         if self._size == 0:
             raise SettingsError("there is nothing to sample from yet.")
-        weights = np.ones(size, dtype=np.float32)
+        weights: Any = 1.0
         if self._tree is None:
             places = self._dice.integers(self._size, size=size)
         else:
@@ -141,8 +136,16 @@ class Replay:
             share = self._tree.weights[places] / self._tree.total
             weights = ((self._size * share) ** -importance).astype(np.float32)
             weights /= weights.max()
-        columns = {name: column[places] for name, column in self._columns.items()}
-        return Batch(**columns, weights=weights, places=places)
+        arrays = self.blank(size) if into is None else into
+        for name, column in self._columns.items():
+            np.take(column, places, axis=0, out=arrays[name], mode="clip")  # other modes go through a buffer
+        arrays["weights"][...] = weights
+        return Batch(**arrays, places=places)
+
+    def blank(self, size: int) -> dict[str, NDArray[Any]]:
+        """Arrays for a batch, without its `places`."""
+        arrays = {name: np.zeros((size, *column.shape[1:]), dtype=column.dtype) for name, column in self._columns.items()}
+        return {**arrays, "weights": np.zeros(size, dtype=np.float32)}
 
     def prioritise(self, places: IntArray, errors: FloatArray) -> None:
         """Give sampled transitions the priority of their TD errors."""
@@ -154,31 +157,33 @@ class Replay:
     def clear(self) -> None:
         """Forget everything."""
         self._head = self._size = 0
-        for waiting in self._steps:
-            waiting.clear()
+        self._waiting.counts[:] = 0
         if self._tree is not None:
             self._tree.set_all(np.zeros(self._capacity))
 
     def state(self) -> Tree:
-        """Everything, the random stream included. Steps that wait for their rewards are left out."""
+        """Everything, steps that wait for their rewards and the random stream included."""
         return {
             "columns": {name: column[: self._size].copy() for name, column in self._columns.items()},
             "head": self._head,
             "highest": self._highest,
             "priorities": None if self._tree is None else self._tree.weights[: self._size].copy(),
+            "waiting": self._waiting.state(),
             "dice": dice_state(self._dice),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state of the same settings."""
         columns: Mapping[str, Any] = state["columns"]
-        size = len(columns["rewards"])
-        if size > self._capacity or any(columns[name].shape[1:] != self._columns[name].shape[1:] for name in self._columns):
-            raise StateError("this replay is of another shape or capacity.")
+        size, head = len(columns["rewards"]), int(state["head"])
+        shapes_differ = any(columns[name].shape[1:] != self._columns[name].shape[1:] for name in self._columns)
+        if shapes_differ or size > self._capacity or (size < self._capacity and head != size):
+            raise StateError("this replay is of another shape or capacity. Load it into one of the same settings.")
         self.clear()
+        self._waiting.load(state["waiting"])
         for name in self._columns:
             self._columns[name][:size] = columns[name]
-        self._head, self._size, self._highest = int(state["head"]), size, float(state["highest"])
+        self._head, self._size, self._highest = head, size, float(state["highest"])
         if self._tree is not None:
             self._tree.set(np.arange(size), np.asarray(state["priorities"]))
         set_dice(self._dice, state["dice"])

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from cursus.agents.base import Agent
-from cursus.agents.networks import SquashedGaussian, TwinQ, follow, seeded
+from cursus.agents.networks import SquashedGaussian, TwinQ, adam, follow, seeded, set_gradients
 from cursus.agents.noise import Colour, ColouredNoise
+from cursus.agents.policy import GaussianPolicy
 from cursus.agents.replay import Replay
 from cursus.settings import check_count, check_positive, check_share
 from cursus.types import BoolArray, Tree
@@ -23,6 +24,7 @@ class SAC(Agent):
     """Maximum-entropy learning of continuous actions in (−1, 1), with a temperature that is learned (Haarnoja et al. 2018).
 
     Exploration noise is `white`, `pink` or `red`, one stream per environment, begun anew with each episode.
+    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
 
     >>> agent = SAC(observation_size=18, action_size=4, num_envs=8, noise="pink")
     >>> agent.act_batch(np.zeros((8, 18))).shape
@@ -47,12 +49,18 @@ class SAC(Agent):
         noise: Colour = "white",
         noise_length: int = 256,
         device: str = "cpu",
+        recorded: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed)
+        super().__init__(device, seed, recorded)
         check_count("batch_size", batch_size)
         check_share("target_share", target_share)
         check_positive("learning_rate", learning_rate)
+        self._settings = {
+            "observation_size": int(observation_size),
+            "action_size": int(action_size),
+            "hidden": [int(width) for width in hidden],
+        }
         self._action_size, self._batch_size, self._target_share = action_size, batch_size, target_share
         self._target_entropy = -float(action_size) if target_entropy is None else float(target_entropy)
         with seeded(seed):
@@ -61,23 +69,24 @@ class SAC(Agent):
         self._target = deepcopy(self._critic).requires_grad_(False)
         self._temperature = _Temperature().to(self.device)
         self._optimiser = {
-            "actor": torch.optim.Adam(self._actor.parameters(), lr=learning_rate),
-            "critic": torch.optim.Adam(self._critic.parameters(), lr=learning_rate),
-            "temperature": torch.optim.Adam(self._temperature.parameters(), lr=learning_rate),
+            "actor": adam(self._actor, learning_rate, self.device),
+            "critic": adam(self._critic, learning_rate, self.device),
+            "temperature": adam(self._temperature, learning_rate, self.device),
         }
         rules: dict[str, Any] = {"num_envs": num_envs, "gamma": gamma, "n_step": n_step, "priority": priority}
         self.replay = Replay(replay_size, observation_size, (action_size,), np.float32, **rules, seed=seed)
+        self._luck = torch.zeros((2, batch_size, action_size), device=self.device)
+        self._learning = self._record_learning()
         self._noise = ColouredNoise(noise, num_envs, action_size, length=noise_length, seed=seed)
 
-    @torch.no_grad()
     def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.float32]:
         """tanh(mean + std · noise), without the noise if deterministic."""
-        given = torch.as_tensor(np.asarray(observations, dtype=np.float32), device=self.device)
-        mean, std = self._actor(given)
-        if not deterministic:
-            mean = mean + std * torch.as_tensor(self._noise.sample(), dtype=torch.float32, device=self.device)
-        actions: NDArray[np.float32] = torch.tanh(mean).cpu().numpy()
-        return actions
+        noise = np.zeros((len(observations), self._action_size)) if deterministic else self._noise.sample()
+        return self._actions(observations=np.asarray(observations), noise=noise)
+
+    def _act(self, given: Mapping[str, Tensor]) -> Tensor:
+        mean, std = self._actor(given["observations"])
+        return torch.addcmul(mean, std, given["noise"]).tanh_()
 
     def observe(
         self,
@@ -95,38 +104,34 @@ class SAC(Agent):
 
     def update(self) -> dict[str, float]:
         """One step of the critics, the actor and the temperature."""
-        batch = self.replay.sample(self._batch_size)
-        observations, following, actions, rewards, discounts, weights = (
-            torch.as_tensor(each, device=self.device)
-            for each in (batch.observations, batch.following, batch.actions, batch.rewards, batch.discounts, batch.weights)
-        )
+        self._luck.normal_(generator=self._torch_dice)
+        return super().update()
+
+    def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        observations, following = batch["observations"], batch["following"]
         alpha = self._temperature().detach()
         with torch.no_grad():
-            ahead, log_ahead = self._actor.sample(following, self._torch_dice)
-            soft = torch.minimum(*self._target(following, ahead)) - alpha * log_ahead
-            goal = rewards + discounts * soft
-        first, second = self._critic(observations, actions)
-        critic_loss = (weights * ((first - goal).square() + (second - goal).square())).mean()
-        self._step("critic", critic_loss)
-        chosen, log_chosen = self._actor.sample(observations, self._torch_dice)
-        actor_loss = (alpha * log_chosen - torch.minimum(*self._critic(observations, chosen))).mean()
-        self._step("actor", actor_loss)  # the critics collect gradients here too, and drop them before their next step
-        temperature_loss = -(self._temperature.log_alpha * (log_chosen.detach() + self._target_entropy)).mean()
-        self._step("temperature", temperature_loss)
+            ahead, log_ahead = self._actor.sample(following, self._luck[0])
+            soft = self._target(following, ahead).amin(dim=0) - alpha * log_ahead
+            goal = batch["rewards"] + batch["discounts"] * soft
+        errors = self._critic(observations, batch["actions"]) - goal
+        critic_loss = (batch["weights"] * errors.square().sum(dim=0)).mean()
+        set_gradients(critic_loss, self._critic)
+        self._optimiser["critic"].step()
+        chosen, log_chosen = self._actor.sample(observations, self._luck[1])
+        actor_loss = (alpha * log_chosen - self._critic(observations, chosen).amin(dim=0)).mean()
+        set_gradients(actor_loss, self._actor)
+        self._optimiser["actor"].step()
+        entropy = -log_chosen.detach().mean()
+        self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
+        self._optimiser["temperature"].step()
         follow(self._target, self._critic, self._target_share)
-        self.replay.prioritise(batch.places, ((first - goal).abs() + (second - goal).abs()).detach().cpu().numpy() / 2)
-        self.updates += 1
-        return {
-            "critic_loss": float(critic_loss.detach()),
-            "actor_loss": float(actor_loss.detach()),
-            "alpha": float(alpha),
-            "entropy": -float(log_chosen.detach().mean()),
-        }
+        losses = {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach()}
+        return {**losses, "alpha": alpha, "entropy": entropy}, errors.detach().abs().mean(dim=0)
 
-    def _step(self, name: str, loss: torch.Tensor) -> None:
-        self._optimiser[name].zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._optimiser[name].step()
+    def freeze(self, seed: int = 0, device: str | None = None) -> GaussianPolicy:
+        """The actor as it is now; not deterministic, it draws from its distribution with noise that is white."""
+        return GaussianPolicy(deepcopy(self._actor), self._settings, device or self.device, seed)
 
     def state(self) -> Tree:
         """As for every agent, and the noise."""
@@ -136,6 +141,9 @@ class SAC(Agent):
         """Continue, with the noise that was under way."""
         super().load(state)
         self._noise.load(state["noise"])
+
+    def _note(self) -> dict[str, Any]:
+        return {"kind": GaussianPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:
         return {"actor": self._actor, "critic": self._critic, "target": self._target, "temperature": self._temperature}
@@ -151,5 +159,5 @@ class _Temperature(nn.Module):
         super().__init__()
         self.log_alpha = nn.Parameter(torch.zeros(()))
 
-    def forward(self) -> torch.Tensor:
+    def forward(self) -> Tensor:
         return self.log_alpha.exp()

@@ -15,7 +15,8 @@ from tyro.conf import Positional, arg
 
 from cursus.cli import laboratory, looking
 from cursus.cli.demo import run_demo
-from cursus.errors import ConfigError, CursusError
+from cursus.cli.students import run_students
+from cursus.errors import ConfigError, CursusError, MissingExtra
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
 Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
@@ -26,12 +27,23 @@ app = tyro.extras.SubcommandApp()
 @app.command
 def demo(
     out: Annotated[Path, arg(help="Where the run folders and the plot go.", metavar="FOLDER")] = Path("runs/demo"),
+    config: Annotated[Path | None, arg(help="Courses, agent and target in TOML or JSON, instead of our own.")] = None,
+    seeds: Annotated[int | None, arg(help="How often each course is tried. Default: as the configuration says.")] = None,
+    as_json: Json = False,
+) -> None:
+    """See what a curriculum buys: an agent learns to score in hockey, with a curriculum and without one."""
+    run_demo(_console(as_json), out, config, seeds, as_json=as_json)
+
+
+@app.command
+def students(
+    out: Annotated[Path, arg(help="Where the run folders and the plot go.", metavar="FOLDER")] = Path("runs/students"),
     config: Annotated[Path | None, arg(help="Courses and student in TOML or JSON, instead of our own.")] = None,
     seeds: Annotated[int, arg(help="How many students each course teaches.")] = 5,
     as_json: Json = False,
 ) -> None:
-    """See what a curriculum buys: simulated students in 8 environments, under four courses."""
-    run_demo(_console(as_json), out, config, seeds, as_json=as_json)
+    """The same in seconds and without an agent: simulated students in 8 environments, under four courses."""
+    run_students(_console(as_json), out, config, seeds, as_json=as_json)
 
 
 @app.command
@@ -158,6 +170,74 @@ def fit(
     found = laboratory.run_fit(_console(as_json), run, graph, samples_per_epoch)
     if as_json:
         _print_json(laboratory.fit_data(found))
+
+
+Overrides = Annotated[
+    tyro.conf.UseAppendAction[list[str]],
+    arg(name="set", help="Change a setting, such as training.steps=100000 or agent.learning_rate=1e-3.", metavar="NAME=VALUE"),
+]
+Against = Annotated[
+    tyro.conf.UseAppendAction[list[str]], arg(name="opponent", help="Whom to play against: weak, strong or none. Default: both.")
+]
+
+
+@app.command
+def train(
+    config: Annotated[Positional[Path | None], arg(metavar="CONFIG", help="A training in TOML or JSON; see examples/.")] = None,
+    num_envs: Annotated[int | None, arg(help="How many environments in step. Default: 8.")] = None,
+    device: Annotated[str | None, arg(help="cpu, cuda or cuda:1. Default: cpu.")] = None,
+    run: Annotated[Path | None, arg(help="The run folder. Default: a new one under runs/.", metavar="FOLDER")] = None,
+    resume: Annotated[Path | None, arg(help="Go on with this run, from its newest checkpoint.", metavar="RUN")] = None,
+    settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
+    num_workers: Annotated[int | None, arg(help="How many processes step them, this one included. Default: one per core.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train an agent through a course: phases, opponents, self-play, checkpoints, evaluation."""
+    training = _with_agents()
+    result = training.run_training(
+        _console(as_json), config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings,
+        num_workers=num_workers, as_json=as_json,
+    )  # fmt: skip
+    if as_json:
+        _print_json(training.result_data(result))
+
+
+@app.command
+def evaluate(
+    run: Run,
+    opponents: Against = [],  # noqa: B006
+    games: Annotated[int, arg(help="Games against each; both sides begin half of them.")] = 200,
+    seed: Annotated[int, arg(help="The same seed gives the same games.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Wins, draws and losses of the best weights of a run, with confidence intervals."""
+    data = _with_agents().run_evaluation(_console(as_json), run, opponents=opponents, games=games, seed=seed, as_json=as_json)
+    if as_json:
+        _print_json(data)
+
+
+@app.command
+def watch(
+    run: Run,
+    out: Annotated[Path | None, arg(help="Where the film goes. Default: watch.gif in the run.", metavar="FILE")] = None,
+    opponents: Against = [],  # noqa: B006
+    games: Annotated[int, arg(help="How many games.")] = 4,
+    seed: Annotated[int, arg(help="Which games.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Make a film (GIF) of games with the best weights of a run."""
+    data = _with_agents().run_film(_console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json)
+    if as_json:
+        _print_json(data)
+
+
+def _with_agents() -> Any:
+    """The part that needs torch, which takes seconds to load."""
+    try:
+        from cursus.cli import training
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", '"cursus[agents,hockey]"') from None
+    return training
 
 
 def _listed(text: str) -> list[str]:

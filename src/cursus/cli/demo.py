@@ -1,206 +1,219 @@
-"""The demonstration: what a curriculum buys."""
+"""The demonstration: what a curriculum buys, shown by training for real."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pydantic
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from cursus import config
 from cursus.cli import plot
-from cursus.cli.demo_tables import LiveTable, Trials, mastery, summary
 from cursus.cli.looking import plain
-from cursus.curricula import Curriculum, Staged
+from cursus.cli.showroom import folder_name, how_we_were_called, make_room, write_summary
 from cursus.errors import ConfigError, CursusError, MissingExtra
-from cursus.settings import check_count, check_share
-from cursus.sim import ChainStudent, SteadyStudent, Student
-from cursus.sim.trial import Trial, run_trial
-from cursus.teacher import Teacher
+from cursus.intervals import wilson, z_of
+from cursus.ledger import read_events
+from cursus.metrics import read_metrics
 
-_TYPES = {**config.TYPES, "ChainStudent": ChainStudent, "SteadyStudent": SteadyStudent}
-_SUMMARY = "summary.json"
+_KEYS = ("num_envs", "seeds", "games", "target", "agent", "training", "courses")
 _MARK = "cursus demo"
+_LOOK_S = 0.5
 
 
-class Plan(pydantic.BaseModel):
-    """The keys of a demonstration file."""
+@dataclass
+class Lesson:
+    """One training of the demonstration: a process of its own, seen through its run folder."""
 
-    model_config = pydantic.ConfigDict(extra="forbid")
+    course: str
+    seed: int
+    run: Path
+    config: Path
+    process: subprocess.Popen[bytes] | None = None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    told: int = 0
 
-    num_envs: int = 8
-    mastery: float = 0.8
-    most_episodes: int = 20000
-    student: dict[str, Any]
-    tasks: dict[str, Any]
-    courses: dict[str, dict[str, Any]]
+    def start(self, num_envs: int) -> None:
+        """Begin, in the background."""
+        command = [sys.executable, "-m", "cursus", "train", str(self.config), "--run", str(self.run)]
+        options = ["--num-envs", str(num_envs), "--num-workers", "1", "--json"]
+        with (self.config.with_suffix(".log")).open("wb") as log:
+            self.process = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603
 
-    def course(self, name: str) -> Curriculum:
-        """A fresh curriculum for one student."""
-        spec = {"tasks": self.tasks, **self.courses[name]}
-        built = config.build(spec, where=f"courses.{name}", types=_TYPES)
-        if not isinstance(built, Curriculum):
-            raise ConfigError(f"courses.{name} is not a curriculum: give it a type, such as Staged.")
-        return built
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended; an error if it failed."""
+        code = None if self.process is None else self.process.poll()
+        if code:
+            log = self.config.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
+            raise CursusError(f"the training in {self.run} failed:\n{log.strip()[-2000:]}")
+        return code == 0
 
-    def make_student(self, seed: int) -> Student:
-        """A fresh student."""
-        built = config.build({**self.student, "seed": seed}, where="student", types=_TYPES)
-        if not isinstance(built, Student):
-            raise ConfigError("student is not a student: give it a type, such as ChainStudent.")
-        return built
+    def look(self) -> list[str]:
+        """Read what is new in the run folder; decisions since the last look."""
+        if (self.run / "metrics.jsonl").exists():
+            self.rows = list(read_metrics(self.run / "metrics.jsonl"))
+        if not (self.run / "events.jsonl").exists():
+            return []
+        decided = [event["text"] for event in read_events(self.run) if event["event"] == "decision"]
+        fresh, self.told = decided[self.told :], len(decided)
+        return fresh
+
+    def wins(self) -> list[tuple[float, float]]:
+        """Steps and win rates of its evaluations, from nothing."""
+        path = self.run / "evaluations.jsonl"
+        rows = list(read_metrics(path)) if path.exists() else []
+        return [(0.0, 0.0), *((float(row["step"]), row["evaluation/target/win_rate"]) for row in rows)]
+
+    def final(self) -> tuple[int, int]:
+        """Games won and played with the last weights."""
+        row = list(read_metrics(self.run / "evaluations.jsonl"))[-1]
+        games = int(row["evaluation/target/games"])
+        return round(row["evaluation/target/win_rate"] * games), games
 
 
-def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int, *, as_json: bool) -> None:
-    """Teach some students under every course, and show what came of it."""
-    check_count("seeds", seeds)
+def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int | None, *, as_json: bool) -> None:
+    """Train under every course, and show what came of it."""
     plan = _read_plan(config_file)
-    _make_room(out, plan)
-    trials: Trials = {name: [] for name in plan.courses}
-    with LiveTable(console, trials, seeds, quiet=as_json) as live:
-        for name in plan.courses:
-            for seed in range(seeds):
-                run = out / _folder_name(name) if seed == 0 else None
-                trials[name].append(_teach(plan, name, seed, run, live.watch(name)))
-            live.say(f"{plain(name)}: {mastery(trials[name])}")
-    _write_summary(out, trials)
+    chosen = plan["seeds"] if seeds is None else list(range(1, seeds + 1))
+    folders = [f"{folder_name(name)}-{seed}" for seed in chosen for name in plan["courses"]]
+    make_room(out, _MARK, folders)
+    lessons = _prepare(plan, chosen, out)
+    with _all_ended(lessons):
+        _train(console, plan, lessons, quiet=as_json)
+    summary = write_summary(out, _MARK, folders, _data(lessons, plan))
     if as_json:
-        print(json.dumps(_data(out, trials), indent=2))
+        print(json.dumps(summary, indent=2))
     else:
-        _tell(console, plan, trials, out)
+        _tell(console, plan, lessons, summary, out)
 
 
-def _read_plan(path: Path | None) -> Plan:
+def _read_plan(path: Path | None) -> dict[str, Any]:
     source = Path(str(files("cursus.cli") / "demo.toml")) if path is None else path
     found = config.read(source)
     for key in found:
-        if key not in Plan.model_fields:
-            raise ConfigError(f"{source}: {config.unknown(key, Plan.model_fields)}")
+        if key not in _KEYS:
+            raise ConfigError(f"{source}: {config.unknown(key, _KEYS)}")
+    for key in _KEYS:
+        if key not in found:
+            raise ConfigError(f"{source}: {key!r} is missing.")
+    return found
+
+
+def _prepare(plan: Mapping[str, Any], seeds: Sequence[int], out: Path) -> list[Lesson]:
+    """A configuration file for every training; all of them are checked before the first begins."""
+    from cursus.train.plan import read_plan
+
+    lessons = []
+    for seed in seeds:
+        for name, phases in plan["courses"].items():
+            every = max(plan["training"]["steps"] // 8, 1)
+            evaluation = {"every": every, "games": plan["games"], "background": False, "tasks": {"target": plan["target"]}}
+            shared = {"agent": plan["agent"], "training": plan["training"]}
+            spec = {"seed": seed, **shared, "phases": phases, "evaluation": evaluation}
+            read_plan(spec)
+            run = out / f"{folder_name(name)}-{seed}"
+            path = run.with_suffix(".json")
+            path.write_text(json.dumps(spec, indent=2), encoding="utf-8")
+            lessons.append(Lesson(name, seed, run, path))
+    return lessons
+
+
+@contextmanager
+def _all_ended(lessons: Sequence[Lesson]) -> Iterator[None]:
+    """Whatever happens, no process is left behind."""
     try:
-        plan = Plan(**found)
-    except pydantic.ValidationError as error:
-        lines = [f"{source}: {'.'.join(map(str, each['loc']))}: {each['msg']}." for each in error.errors()]
-        raise ConfigError("\n".join(lines)) from None
-    _check_plan(plan, source)
-    return plan
+        yield
+    finally:
+        for lesson in lessons:
+            if lesson.process is not None and lesson.process.poll() is None:
+                lesson.process.kill()
+                lesson.process.wait()
 
 
-def _check_plan(plan: Plan, source: Path) -> None:
-    """Find everything that is wrong before the first student is taught."""
-    try:
-        check_count("num_envs", plan.num_envs)
-        check_count("most_episodes", plan.most_episodes)
-        check_share("mastery", plan.mastery)
-        student = plan.make_student(0)
-        sizes = {name: plan.course(name).tasks.size for name in plan.courses}
-    except CursusError as error:
-        raise ConfigError(f"{source}: {error}") from None
-    if not sizes:
-        raise ConfigError(f"{source}: there is no course. Give at least one, such as [courses.uniform].")
-    for name, size in sizes.items():
-        if size != len(student.chances()):
-            raise ConfigError(f"{source}: the student knows {len(student.chances())} tasks, course {name!r} has {size}.")
-    folders = [_folder_name(name) for name in sizes]
-    if len(set(folders)) < len(folders) or not all(folders):
-        raise ConfigError(f"{source}: some of these courses would share a folder: {'; '.join(sizes)}. Name them apart.")
+def _train(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], *, quiet: bool) -> None:
+    """As many at a time as there are cores, each in its own process."""
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} %")]
+    told = [TimeElapsedColumn(), TextColumn("{task.fields[told]}")]
+    waiting, running = list(lessons), []
+    with Progress(*columns, *told, console=console, disable=quiet) as bar:
+        tasks = {id(each): bar.add_task(_name(each), total=plan["training"]["steps"], told="", start=False) for each in lessons}
+        while waiting or running:
+            while waiting and len(running) < len(os.sched_getaffinity(0)):
+                running.append(waiting.pop(0))
+                running[-1].start(plan["num_envs"])
+                bar.start_task(tasks[id(running[-1])])
+            time.sleep(_LOOK_S)
+            for lesson in list(running):
+                over = lesson.is_over
+                for text in lesson.look():
+                    if not quiet:
+                        bar.console.print(Text(f"{_name(lesson)}: {text}", "dim"), soft_wrap=True)
+                if lesson.rows:
+                    row = lesson.rows[-1]
+                    success = row.get("rollout/success_rate", 0.0)
+                    speed = row.get("time/steps_per_s", 0.0)
+                    words = f"goals in {success:.0%} of the last episodes · {speed:,.0f} steps/s"
+                    bar.update(tasks[id(lesson)], completed=row["step"], told=words)
+                if over:
+                    running.remove(lesson)
+                    bar.stop_task(tasks[id(lesson)])
 
 
-def _teach(plan: Plan, name: str, seed: int, run: Path | None, progress: Callable[[Trial, Teacher], None]) -> Trial:
-    return run_trial(
-        plan.course(name),
-        plan.make_student(seed),
-        seed=seed,
-        num_envs=plan.num_envs,
-        mastery=plan.mastery,
-        most_episodes=plan.most_episodes,
-        run=run,
-        on_progress=progress,
-    )
+def _name(lesson: Lesson) -> str:
+    return f"{lesson.course}, seed {lesson.seed}"
 
 
-def _make_room(out: Path, plan: Plan) -> None:
-    """Remove the runs of an earlier demonstration, and nothing else."""
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out} is a file. Choose a folder with --out.")
-    if out.exists() and any(out.iterdir()):
-        for run in _earlier_runs(out):
-            shutil.rmtree(out / run, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    _write_summary(out, {name: [] for name in plan.courses})
+def _data(lessons: Sequence[Lesson], plan: Mapping[str, Any]) -> dict[str, Any]:
+    courses: dict[str, Any] = {}
+    for name in plan["courses"]:
+        own = [lesson for lesson in lessons if lesson.course == name]
+        won, games = (sum(column) for column in zip(*(lesson.final() for lesson in own), strict=True))
+        low, high = wilson(won, games, z_of(0.95))
+        courses[name] = {
+            "runs": [str(lesson.run) for lesson in own],
+            "wins": won,
+            "games": games,
+            "win_rate": won / games,
+            "interval": [low, high],
+            "each": [lesson.final()[0] / lesson.final()[1] for lesson in own],
+        }
+    return {"target": plan["target"], "steps": plan["training"]["steps"], "num_envs": plan["num_envs"], "courses": courses}
 
 
-def _earlier_runs(out: Path) -> list[str]:
-    try:
-        found = json.loads((out / _SUMMARY).read_text(encoding="utf-8"))
-        runs = [str(each["folder"]) for each in found["courses"].values()] if found["made_by"] == _MARK else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        runs = None
-    if runs is None or any(_folder_name(run.replace("-", " ")) != run for run in runs):
-        raise ConfigError(f"{out} holds something else than a demonstration. Choose another folder with --out.")
-    return runs
-
-
-def _write_summary(out: Path, trials: Trials) -> None:
-    (out / _SUMMARY).write_text(json.dumps(_data(out, trials), indent=2) + "\n", encoding="utf-8")
-
-
-def _data(out: Path, trials: Trials) -> dict[str, Any]:
-    counted = ("mastered", "episodes", "promotions", "false_promotions", "demotions")
-    return {
-        "made_by": _MARK,
-        "courses": {
-            name: {
-                "folder": _folder_name(name),
-                "run": str(out / _folder_name(name)),
-                "students": [{key: getattr(trial, key) for key in counted} for trial in done],
-            }
-            for name, done in trials.items()
-        },
-    }
-
-
-def _tell(console: Console, plan: Plan, trials: Trials, out: Path) -> None:
-    console.print(summary(trials, plan.num_envs))
-    curves = {plain(name): [trial.curve for trial in done] for name, done in trials.items()}
-    console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72))
+def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], data: Mapping[str, Any], out: Path) -> None:
+    target = plan["target"]
+    title = f"Goals against the {target['opponent']} keeper after {data['steps']:,} steps in {data['num_envs']} environments"
+    table = Table(title=title, title_justify="left")
+    for column in ("course", "goals", "95 % interval", "games", "each training"):
+        table.add_column(column, justify="left" if column == "course" else "right")
+    for name, found in data["courses"].items():
+        low, high = found["interval"]
+        each = ", ".join(f"{rate:.0%}" for rate in found["each"])
+        table.add_row(plain(name), f"{found['win_rate']:.1%}", f"{low:.1%}–{high:.1%}", f"{found['games']:,}", each)
+    console.print(table)
+    curves = {plain(name): [lesson.wins() for lesson in lessons if lesson.course == name] for name in plan["courses"]}
+    console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
     try:
         plot.as_png(
-            out / "demo.png",
-            curves,
-            title="What a curriculum buys",
-            x_label="episodes practised",
-            y_label="true success at the hardest task",
-            mastery=plan.mastery,
+            out / "demo.png", curves, title=title, x_label="steps of environments", y_label="share of games with a goal", mastery=None
         )
         console.print(Text(f"\nThe same as a picture: {out / 'demo.png'}"))
     except MissingExtra as missing:
         console.print(Text(f"\nNo picture: {missing}"))
-    name = list(trials)[-1]
-    run = out / _folder_name(name)
-    cursus = _how_we_were_called()
-    commands = [f"{cursus} show {run}", f"{cursus} explain {run}", f"{cursus} replay {run}"]
-    if isinstance(plan.course(name), Staged):
-        commands.insert(2, f"{cursus} explain {run} --what-if gate.threshold=0.9")
-    console.print("Every assignment, result and decision is on record. Look at it:")
-    for command in commands:
-        console.print(Text(f"  {command}", "cyan"), soft_wrap=True)
-
-
-def _how_we_were_called() -> str:
-    """A command that works in this shell, also when the virtual environment is not activated."""
-    called = Path(sys.argv[0])
-    if called.name != "cursus" or shutil.which("cursus"):
-        return "cursus"
-    return os.path.relpath(called)
-
-
-def _folder_name(name: str) -> str:
-    return "-".join("".join(each if each.isalnum() else " " for each in name.lower()).split())
+    run, cursus = lessons[-1].run, how_we_were_called()
+    console.print("Every assignment, result and decision is on record. Look at it, or train for longer:")
+    for command in (f"explain {run}", f"watch {run} --opponent strong", "train examples/hockey_weak.toml"):
+        console.print(Text(f"  {cursus} {command}", "cyan"), soft_wrap=True)

@@ -50,7 +50,7 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
 
 
 def as_png(
-    path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float
+    path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float | None
 ) -> None:
     """Bundles of curves, one per course: every student thin, the middle one thick."""
     try:
@@ -59,8 +59,9 @@ def as_png(
         raise MissingExtra("matplotlib", '"cursus[plot]"') from None
     figure = Figure(figsize=(9, 4.8), dpi=120, layout="constrained")
     axes = figure.add_subplot()
-    axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
-    axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
+    if mastery is not None:
+        axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
+        axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
     for (name, curves), colour in zip(bundles.items(), cycle(_COLOURS), strict=False):
         for curve in curves:
             axes.plot(*np.array(curve).T, color=colour, linewidth=0.7, alpha=0.35)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,18 @@ _SHARES = {"pfsp": 0.5, "random": 0.3, "baseline": 0.2}
 _MEMORY = 0.05  # weight of a new result in the win rate against a member
 _LEARNER_GAIN, _MEMBER_GAIN = 16.0, 32.0  # points at stake in a game; those of a member shrink with its games
 _SCALE = 400.0  # points that make odds of ten to one
+
+
+Strategies: TypeAlias = tuple[tuple[str, float], ...]
+"""Names, and where the share of each ends on the way from 0 to 1."""
+
+
+class Facts(NamedTuple):
+    """What a task of the course says: whom it names, how members are drawn for it, and whether its games are rated."""
+
+    opponent: Any
+    strategies: Strategies
+    rated: bool
 
 
 class LeagueTasks(TaskSpace):
@@ -62,7 +74,8 @@ class League(Curriculum):
 
     Every `every` episodes the learner is to be archived: a decision of the kind `snapshot` names the slot, and whoever
     trains puts a copy of the learner there. Where `course` draws a task whose `opponent` is `"archive"`, a member is drawn
-    for it: `archive/0`, `archive/1`, …, or one of the `baselines`. How, is drawn from `shares`:
+    for it: `archive/0`, `archive/1`, …, or one of the `baselines`. How, is drawn from `shares`, or said by the task itself,
+    as in `"archive:skill"`:
 
     - `pfsp`: prioritized fictitious self-play, in proportion to w·(1 − w), where w is the learner's win rate against it;
     - `skill`: evenly among those whose rating is within `skill_range` of the learner's, or of all if there is none;
@@ -132,6 +145,11 @@ class League(Curriculum):
         return (0.0, 1.0)
 
     @property
+    def archive(self) -> list[str]:
+        """The names of all slots."""
+        return self._members[len(self._baselines) :]
+
+    @property
     def rating(self) -> float:
         """The learner's."""
         return self._rating
@@ -148,14 +166,14 @@ class League(Curriculum):
         draw = self._course.sample(rng)
         tasks = draw.tasks * self._space.width
         for row in range(len(tasks)):
-            if self._facts(int(draw.tasks[row]))[0] == ARCHIVE:
-                tasks[row] += 1 + self._meet(how[row], who[row])
+            strategies = self._facts(int(draw.tasks[row])).strategies
+            if strategies:
+                tasks[row] += 1 + self._meet(strategies, how[row], who[row])
         return Draw(tasks, draw.tags)
 
-    def _meet(self, how: float, who: float) -> int:
+    def _meet(self, strategies: Strategies, how: float, who: float) -> int:
         """The place of a member."""
-        strategy = next((name for name, bound in self._chances if how < bound), self._chances[-1][0])
-        chances = self._odds(strategy)
+        chances = self._odds(next((name for name, bound in strategies if how < bound), strategies[-1][0]))
         return min(int(np.searchsorted(np.cumsum(chances), who * chances.sum(), side="right")), len(chances) - 1)
 
     def _odds(self, strategy: str) -> FloatArray:
@@ -202,7 +220,7 @@ class League(Curriculum):
 
     def _rate(self, task: int, score: float) -> None:
         base, place = divmod(task, self._space.width)
-        opponent, rated = self._facts(base)
+        opponent, _, rated = self._facts(base)
         if place:
             member = place - 1
             self._wins[member] += _MEMORY * (score - self._wins[member])
@@ -236,13 +254,16 @@ class League(Curriculum):
         evidence = {"slot": slot, "number": number, "left": left, "rating": round(self._rating, 3), "episodes": self._episodes}
         return Decision("snapshot", ticket, text, evidence)
 
-    def _look_up(self, base: int) -> tuple[Any, bool]:
-        """Whom a task of the course names, and whether its games are rated."""
+    def _look_up(self, base: int) -> Facts:
         params = self._space.base.params(base)
         if not isinstance(params, Mapping):
-            return None, False
+            return Facts(None, (), False)
+        opponent = params.get(self._space.key)
         rated = all(params.get(name, value) == value for name, value in self._rated.items())
-        return params.get(self._space.key), rated
+        strategies: Strategies = tuple(self._chances) if opponent == ARCHIVE else ()
+        if isinstance(opponent, str) and opponent.startswith(f"{ARCHIVE}:"):
+            strategies = tuple(_check_shares({opponent.removeprefix(f"{ARCHIVE}:"): 1.0}))
+        return Facts(opponent, strategies, rated)
 
     def _present(self) -> IntArray:
         """Baselines, and members of slots that are taken."""
@@ -254,16 +275,17 @@ class League(Curriculum):
         """The weights of the course, shared among members where it names the archive."""
         weights = self._blank_weights().reshape(-1, self._space.width)
         for base, share in enumerate(self._course.weights().tolist()):
-            if share and self._facts(base)[0] == ARCHIVE:
-                weights[base, 1:] = share * self._member_shares()
+            strategies = self._facts(base).strategies if share else ()
+            if strategies:
+                weights[base, 1:] = share * self._member_shares(strategies)
             else:
                 weights[base, 0] = share
         return weights.reshape(-1)
 
-    def _member_shares(self) -> FloatArray:
+    def _member_shares(self, strategies: Strategies) -> FloatArray:
         shares = np.zeros(len(self._members))
         below = 0.0
-        for strategy, bound in self._chances:
+        for strategy, bound in strategies:
             odds = self._odds(strategy)
             shares += (bound - below) * odds / odds.sum()
             below = bound

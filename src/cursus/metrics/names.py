@@ -51,6 +51,15 @@ DEFINITIONS: dict[str, str] = {
     "env_task_dependency/skill": "simulated runs: mean skill of the student in the epoch's episodes",
     "env_task_dependency/task_<n>": "simulated runs: `_performance` and `_samples` (episodes) of task n, up to 100 of them",
     "rollout/mean_return": "training: mean return of the last 100 episodes",
+    "rollout/success_rate": "training: share of the last 100 episodes that succeeded",
+    "rollout/success_low": "training: lower end of its 95 % interval",
+    "rollout/success_high": "training: upper end of its 95 % interval",
+    "rollout/episodes": "training: episodes that have ended since the run began",
+    "progress/phase_index": "training: place of the present phase or stage, from 0",
+    "progress/rating": "self-play: the learner's rating on the scale of the scripted players",
+    "evaluation/step": "training: the step whose weights were evaluated",
+    "evaluation/score": "training: wins plus half the draws, over all tasks; the best weights are those with the highest",
+    "evaluation/<name>": "training: `win_rate` with `win_low` and `win_high` (95 %), `draw_rate`, `loss_rate`, `mean_return`, `games`",
     "time/steps_per_s": "training: steps of environments per second since the last row",
     "time/updates_per_s": "training: gradient steps per second since the last row",
     "train/updates_per_env_step": "training: the replay ratio that was asked for",
@@ -61,6 +70,7 @@ DEFINITIONS: dict[str, str] = {
     "rollup/skipped": "values in infos that are no finite numbers",
     "rollup/not_finite": "of these, NaN and infinite ones",
     "rollup/dropped_keys": "values under keys beyond the bound",
+    "env_<key>": "training: mean of what the final infos of the epoch's episodes say under this key",
 }
 
 

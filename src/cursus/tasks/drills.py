@@ -131,6 +131,11 @@ class Drills(TaskSpace):
         """How many tasks there are."""
         return self._first[-1]
 
+    @property
+    def drills(self) -> list[Drill]:
+        """All of them, in order."""
+        return list(self._drills)
+
     def drill(self, name: str) -> Drill:
         """The drill of this name."""
         if name not in self._places:

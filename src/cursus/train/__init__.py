@@ -1,5 +1,8 @@
-"""The training loop."""
+"""Training agents through a course."""
 
-from cursus.train.loop import Training, train
+from cursus.train.evaluate import Score, evaluate, hockey_tasks
+from cursus.train.loop import Training, train_agent
+from cursus.train.opponents import Opponents
+from cursus.train.run import TrainResult, train
 
-__all__ = ["Training", "train"]
+__all__ = ["Opponents", "Score", "TrainResult", "Training", "evaluate", "hockey_tasks", "train", "train_agent"]

@@ -69,7 +69,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self._copy = copy
         self.record_episodes = record_episodes
         self._first_seed = None if seed_episodes else seed
-        self._seed_episodes = seed_episodes
+        self.seeds_episodes = seed_episodes
         self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
         self._course = 0  # how often a decision changed it
         self._drawn_in = np.zeros(num_envs, dtype=np.int64)
@@ -266,7 +266,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
             given = self.teacher.assign(numbers)
             self._tickets[numbers] = given.tickets
             self._board.tasks[numbers] = given.tasks
-            if self._seed_episodes:
+            if self.seeds_episodes:
                 self._board.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
             self._drawn_in[numbers] = self._course
 

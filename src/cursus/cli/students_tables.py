@@ -1,4 +1,4 @@
-"""The tables of the demonstration: one that lives while students are taught, and one for the end."""
+"""The tables of the comparison of students: one that lives while students are taught, and one for the end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LiveTable:
         return table
 
 
-def summary(trials: Trials, num_envs: int) -> Table:
+def summary_table(trials: Trials, num_envs: int) -> Table:
     """What came of it: medians, and sums over all students."""
     students = len(next(iter(trials.values())))
     title = f"\n{students} student(s) per course, {num_envs} environments: the median student, and sums over all"

@@ -1,0 +1,196 @@
+"""Training, evaluating and watching agents from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cursus.cli.looking import plain
+from cursus.errors import ConfigError, MissingExtra
+from cursus.train import TrainResult, Training, train
+from cursus.train.background import Evaluation
+from cursus.train.evaluate import Score, evaluate, hockey_tasks
+from cursus.train.film import film
+from cursus.train.opponents import find_weights
+from cursus.train.plan import Plan, read_plan
+from cursus.train.plots import plot_training
+from cursus.train.run import evaluation_tasks, make_env, read_record
+
+
+class LiveTraining:
+    """A bar with everything that one wants to know, and a line for every change of phase and every evaluation."""
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console, self._quiet = console, quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[told]}"),
+            console=console, disable=quiet, transient=True,
+        )  # fmt: skip
+        self._phase = ""
+        self._told: Evaluation | None = None
+        self._unit, self._total = "steps", 0
+
+    def __enter__(self) -> LiveTraining:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.__exit__(kind, error, trace)
+
+    def begin(self, plan: Plan, run: Path) -> None:
+        """The training is about to begin."""
+        episodes = [phase.episodes for phase in plan.phases]
+        if plan.training.steps is not None:
+            self._unit, self._total = "steps", plan.training.steps
+        elif episodes and all(each is not None for each in episodes):
+            self._unit, self._total = "episodes", sum(each or 0 for each in episodes)
+        self._task = self._bar.add_task("warming up", total=self._total or None, told="")
+        self.say(f"{plan.agent.kind.__name__} in {plain(plan.environment.id)}; everything goes to [b]{plain(str(run))}[/b]")
+
+    def look(self, now: Training, evaluation: Evaluation | None) -> None:
+        """A report has come."""
+        if now.phase != self._phase:
+            self.say(f"{now.steps:>10,} steps: [b]{plain(now.phase)}[/b]")
+            self._phase = now.phase
+        if evaluation is not None and evaluation is not self._told:
+            self._told = evaluation
+            for score in evaluation.scores:
+                self.say(f"{evaluation.step:>10,} steps: against {plain(score.text)}")
+        done = now.steps if self._unit == "steps" else now.episodes
+        self._bar.update(self._task, completed=done, description=plain(now.phase or "training"), told=_told(now))
+
+    def say(self, text: str) -> None:
+        """A line above the bar."""
+        if not self._quiet:
+            self._console.print(text, soft_wrap=True)
+
+
+def _told(now: Training) -> str:
+    success = ""
+    if now.success is not None:
+        rate, low, high = now.success
+        success = f"success {rate:.0%} ({low:.0%}–{high:.0%}) · "
+    ratio = now.figures.get("train/updates_per_env_step", 0.0)
+    speed = f"{now.steps_per_s:,.0f} steps/s · {now.updates_per_s:,.0f} updates/s ({ratio:g} per step)"
+    return f"{now.steps:,} steps · {now.episodes:,} episodes · {success}{speed}"
+
+
+def run_training(
+    console: Console,
+    config: Path | None,
+    *,
+    num_envs: int | None,
+    device: str | None,
+    run: Path | None,
+    resume: Path | None,
+    settings: Sequence[str],
+    num_workers: int | None,
+    as_json: bool,
+) -> TrainResult:
+    """Train, and say what came of it."""
+    if config is None and resume is None:
+        raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
+    with LiveTraining(console, quiet=as_json) as live:
+        result = train(
+            config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings, num_workers=num_workers,
+            on_begin=live.begin, on_report=live.look,
+        )  # fmt: skip
+    if not as_json:
+        _tell(console, result)
+    return result
+
+
+def _tell(console: Console, result: TrainResult) -> None:
+    text = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates; mean return {result.mean_return:.2f}"
+    console.print(f"[b]{plain(result.run_name)}[/b]: {text}")
+    if result.evaluations:
+        console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
+    picture = draw(result.run)
+    if picture is not None:
+        console.print(f"Picture: {plain(str(picture))}", soft_wrap=True)
+    console.print(f"Next:    cursus evaluate {plain(str(result.run))}", soft_wrap=True)
+    console.print(f"         cursus watch {plain(str(result.run))}", soft_wrap=True)
+    console.print(f"         cursus explain {plain(str(result.run))}", soft_wrap=True)
+
+
+def draw(run: Path) -> Path | None:
+    """A picture of a run, where the library for it is installed and there is something to draw."""
+    try:
+        return plot_training(run)
+    except MissingExtra:
+        return None
+
+
+def result_data(result: TrainResult) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "run": str(result.run),
+        "run_name": result.run_name,
+        "steps": result.steps,
+        "episodes": result.episodes,
+        "updates": result.updates,
+        "mean_return": result.mean_return,
+        "completed": result.completed,
+        "evaluations": [{"step": each.step, **each.figures()} for each in result.evaluations],
+    }
+
+
+def _table(scores: Sequence[Score], title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in ("against", "won", "95 %", "drawn", "lost", "games", "mean return"):
+        table.add_column(column, justify="left" if column == "against" else "right")
+    for score in scores:
+        low, high = score.win_interval
+        table.add_row(
+            plain(score.name), f"{score.win_rate:.1%}", f"{low:.1%}–{high:.1%}", f"{score.draw_rate:.1%}", f"{score.loss_rate:.1%}",
+            f"{score.games:,}", f"{score.mean_return:.2f}",
+        )  # fmt: skip
+    return table
+
+
+def run_evaluation(console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, as_json: bool) -> dict[str, Any]:
+    """Play, count, and print."""
+    plan, policy, weights = _load(run)
+    tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
+    if not tasks:
+        raise ConfigError(f"{run} says nothing about evaluation: give its configuration evaluation.tasks.")
+    with ExitStack() as stack:
+        if not as_json:
+            stack.enter_context(console.status(f"{games} games of each, with {plain(weights.name)} …"))
+        scores = evaluate(policy, lambda: make_env(plan.environment, discrete=plan.agent.discrete), tasks, games=games, seed=seed)
+    if not as_json:
+        console.print(_table(scores, f"{weights}, {games} games each, both sides beginning half of them"))
+    return {"run": str(run), "weights": str(weights), **{name: value for score in scores for name, value in score.figures().items()}}
+
+
+def run_film(console: Console, run: Path, *, out: Path | None, opponents: Sequence[str], games: int, seed: int, as_json: bool) -> dict[str, Any]:
+    """Play, and make a film of it."""
+    plan, policy, weights = _load(run)
+    tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
+    path = run / "watch.gif" if out is None else out
+    env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
+    try:
+        made = film(policy, env, path, games=games, seed=seed, tasks=tasks or None)
+    finally:
+        env.close()
+    if not as_json:
+        results = ", ".join(str(each) for each in made.outcomes)
+        console.print(f"{made.seconds:.0f} s of play with {plain(weights.name)} ({results}): {plain(str(made.path))}", soft_wrap=True)
+    return {"run": str(run), "film": str(made.path), "bytes": made.size, "seconds": made.seconds, "outcomes": list(made.outcomes)}
+
+
+def _load(run: Path) -> tuple[Plan, Any, Path]:
+    """How a run was configured, its best policy, and the file it is in."""
+    from cursus.agents import load_policy
+
+    plan, _ = read_plan(read_record(run)["plan"])
+    weights = find_weights(run)
+    return plan, load_policy(weights), weights

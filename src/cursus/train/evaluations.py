@@ -1,0 +1,128 @@
+"""Evaluations during a training: when, of what, and which weights were the best."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from cursus.agents import Agent, load_policy
+from cursus.metrics import JsonlWriter, read_metrics
+from cursus.train.background import BackgroundEvaluator, Evaluation
+from cursus.train.evaluate import MakeEnv, Tasks, evaluate
+
+BEST, LAST = "best.safetensors", "last.safetensors"
+
+
+class Evaluations:
+    """Plays with the weights of every so many steps, keeps those that scored best, and their whole checkpoint.
+
+    The score is wins plus half the draws, over all tasks. Results are in `evaluations.jsonl` and, when they have come, in the
+    metrics. A resumed run goes on with what it knew when its checkpoint was written.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        run: Path,
+        make_env: MakeEnv,
+        tasks: Tasks,
+        *,
+        every: int,
+        games: int,
+        seed: int = 0,
+        background: bool = True,
+        resumed_at: int = -1,
+    ) -> None:
+        self._agent, self._run, self._every = agent, run, every
+        self._settings: dict[str, Any] = {"make_env": make_env, "tasks": tasks, "games": games, "seed": seed}
+        self._stack = ExitStack()
+        self._background: BackgroundEvaluator | None = None
+        self._in_background = background
+        self._done: list[Evaluation] = []
+        self._asked = max(resumed_at, 0)
+        (run / "weights").mkdir(mode=0o700, exist_ok=True)
+        path = run / "evaluations.jsonl"
+        known = list(read_metrics(path)) if path.exists() and resumed_at >= 0 else []
+        self._best = max((row["evaluation/score"] for row in known if row["step"] <= resumed_at), default=-1.0)
+        self._writer = self._stack.enter_context(JsonlWriter(path, resume=resumed_at))
+
+    @property
+    def done(self) -> list[Evaluation]:
+        """Those that have come, oldest first."""
+        return list(self._done)
+
+    @property
+    def latest(self) -> Evaluation | None:
+        """The one that came last."""
+        return self._done[-1] if self._done else None
+
+    def look_in(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+        """Begin an evaluation if one is due; the figures of one that has come."""
+        if self._every and steps // self._every > self._asked // self._every:
+            self._asked = steps
+            self._begin(steps, save())
+        return self._take(self._background.poll() if self._background is not None else [])
+
+    def _begin(self, steps: int, checkpoint: Path | None) -> None:
+        weights = self._run / "weights" / f"{steps:012d}.safetensors"
+        self._agent.freeze().save(weights)
+        if checkpoint is not None:
+            os.link(checkpoint, self._candidate(steps))
+        if not self._in_background:
+            self._take([self._play(steps, weights)])
+            return
+        if self._background is None:
+            self._background = self._stack.enter_context(BackgroundEvaluator(**self._settings))
+        self._background.submit(steps, weights)
+
+    def _play(self, steps: int, weights: Path) -> Evaluation:
+        begin = time.perf_counter()
+        scores = evaluate(load_policy(weights), **self._settings)
+        return Evaluation(steps, scores, weights, time.perf_counter() - begin)
+
+    def _take(self, come: list[Evaluation]) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        for evaluation in come:
+            score = sum(each.win_rate + each.draw_rate / 2 for each in evaluation.scores) / len(evaluation.scores)
+            figures = {"evaluation/step": float(evaluation.step), "evaluation/score": score, **evaluation.figures()}
+            self._writer.write(evaluation.step, figures)
+            self._done.append(evaluation)
+            self._keep(evaluation, is_best=score > self._best)
+            self._best = max(score, self._best)
+        return figures
+
+    def _keep(self, evaluation: Evaluation, *, is_best: bool) -> None:
+        """The best weights and their checkpoint stay, the others go."""
+        candidate = self._candidate(evaluation.step)
+        if is_best:
+            os.replace(evaluation.weights, evaluation.weights.with_name(BEST))
+            if candidate.exists():
+                os.replace(candidate, candidate.with_name("best.ckpt"))
+        else:
+            evaluation.weights.unlink(missing_ok=True)
+            candidate.unlink(missing_ok=True)
+
+    def _candidate(self, steps: int) -> Path:
+        return self._run / "checkpoints" / f"evaluated-{steps}.ckpt"
+
+    def finish(self, steps: int, save: Callable[[], Path | None] = lambda: None) -> Evaluation:
+        """Wait for those under way, and evaluate the last weights if they have not been."""
+        self._agent.freeze().save(self._run / "weights" / LAST)
+        if self._background is not None:
+            self._take(self._background.close(wait=True))
+        if not self._done or self._done[-1].step != steps:
+            weights = self._run / "weights" / f"{steps:012d}.safetensors"
+            shutil.copyfile(self._run / "weights" / LAST, weights)
+            self._take([self._play(steps, weights)])
+        return self._done[-1]
+
+    def close(self) -> None:
+        """End what is under way."""
+        for path in [*(self._run / "checkpoints").glob("evaluated-*.ckpt"), *(self._run / "weights").glob("0*.safetensors")]:
+            path.unlink(missing_ok=True)
+        self._stack.close()

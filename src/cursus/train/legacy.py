@@ -1,0 +1,224 @@
+"""Configurations in the JSON schema of an older training system, in our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cursus.config import unknown
+from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES
+from cursus.errors import ConfigError
+from cursus.train.opponents import CHECKPOINT, SELF
+
+_MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
+_SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
+_OPPONENTS = (*_SCRIPTED, "self_play", "weighted_mixture", "archive", "run_checkpoints")
+_AGENT_NAMES = {"discount": "gamma", "hidden_dim": "hidden", "hidden_dims": "hidden", "buffer_size": "replay_size", "tau": "target_share"}
+_STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
+
+Shares = dict[str, float]
+
+
+def is_legacy(spec: Mapping[str, Any]) -> bool:
+    """Whether this is such a configuration."""
+    return isinstance(spec.get("curriculum"), Mapping) and "phases" in spec["curriculum"]
+
+
+def translate(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same training, as `read_plan` understands it. Unknown keys are refused; there they were passed over."""
+    top = _Table("config", spec, ("curriculum", "agent", "training", "hyperparameters"), ("curriculum", "agent", "training"))
+    phases = _Table("config.curriculum", top["curriculum"], ("phases",), ("phases",))["phases"]
+    if not isinstance(phases, list) or not phases:
+        raise ConfigError("config.curriculum.phases must be a list of at least one phase.")
+    common: dict[str, Any] = {"environment": {}, "league": {}, "training": {}}
+    translated = [_phase(f"config.curriculum.phases[{place}]", phase, common) for place, phase in enumerate(phases)]
+    agent, fineness = _agent(top["agent"], top.get("hyperparameters") or {})
+    if fineness is not None:
+        common["environment"]["fineness"] = fineness
+    training, evaluation = _training(top["training"], common["environment"])
+    return {
+        "agent": agent,
+        "phases": translated,
+        "environment": common["environment"],
+        "training": {**common["training"], **training},
+        "evaluation": evaluation,
+        "league": common["league"],
+    }
+
+
+class _Table:
+    """A table with known keys: what is unknown or missing is an error that says where."""
+
+    def __init__(self, where: str, given: Any, allowed: tuple[str, ...], needed: tuple[str, ...] = ()) -> None:
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"{where} must be a table, not {given!r:.60}.")
+        for key in given:
+            if key not in allowed:
+                raise ConfigError(f"{where}: {unknown(str(key), allowed)}")
+        for key in needed:
+            if key not in given:
+                raise ConfigError(f"{where}: {key!r} is missing.")
+        self._given = given
+
+    def __getitem__(self, key: str) -> Any:
+        return self._given[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._given
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._given.get(key, default)
+
+
+def _phase(where: str, given: Any, common: dict[str, Any]) -> dict[str, Any]:
+    keys = ("name", "episodes", "environment", "opponent", "reward_shaping", "clear_buffer")
+    phase = _Table(where, given, keys, keys[:4])
+    environment = _Table(f"{where}.environment", phase["environment"], ("mode", "mixture", "keep_mode"))
+    if "keep_mode" in environment:
+        _agree(common["environment"], "keep_mode", environment["keep_mode"], f"{where}.environment.keep_mode")
+    found: dict[str, Any] = {
+        "name": phase["name"],
+        "episodes": phase["episodes"],
+        "modes": _modes(f"{where}.environment", environment),
+        "opponents": _opponents(f"{where}.opponent", phase["opponent"], common),
+        "clear_buffer": phase.get("clear_buffer", True),
+    }
+    if phase.get("reward_shaping") is not None:
+        found["shaping"] = _shaping(f"{where}.reward_shaping", phase["reward_shaping"])
+    return found
+
+
+def _modes(where: str, environment: _Table) -> Shares:
+    if ("mode" in environment) == ("mixture" in environment):
+        raise ConfigError(f"{where}: give either 'mode' or 'mixture'.")
+    if "mode" in environment:
+        return {_mode(where, environment["mode"]): 1.0}
+    shares: Shares = {}
+    for place, each in enumerate(environment["mixture"]):
+        part = _Table(f"{where}.mixture[{place}]", each, ("mode", "weight"), ("mode", "weight"))
+        _add(shares, _mode(where, part["mode"]), part["weight"])
+    return shares
+
+
+def _mode(where: str, name: Any) -> str:
+    if name not in _MODES:
+        raise ConfigError(f"{where}.mode: {unknown(str(name), _MODES)}")
+    return _MODES[name]
+
+
+def _opponents(where: str, given: Any, common: dict[str, Any]) -> Shares:
+    """Names and shares; mixtures within mixtures are laid out flat."""
+    if not isinstance(given, Mapping) or "type" not in given:
+        raise ConfigError(f"{where} must be a table with a type: {', '.join(_OPPONENTS)}.")
+    kind = given["type"]
+    if kind not in _OPPONENTS:
+        raise ConfigError(f"{where}.type: {unknown(str(kind), _OPPONENTS)}")
+    own = {key: value for key, value in given.items() if key not in ("type", "weight")}
+    if kind in _SCRIPTED:
+        _Table(where, own, ())
+        return {_SCRIPTED[kind]: 1.0}
+    make: dict[str, Callable[[str, Any, dict[str, Any]], Shares]] = {
+        "self_play": _self_play,
+        "weighted_mixture": _mixture,
+        "archive": _archive,
+        "run_checkpoints": _run_checkpoints,
+    }
+    return make[kind](where, own, common)
+
+
+def _self_play(where: str, given: Any, common: dict[str, Any]) -> Shares:
+    table = _Table(where, given, ("checkpoint", "deterministic", "agent_type"))
+    _deterministic(where, table, common)
+    checkpoint = table.get("checkpoint")
+    if checkpoint is None:
+        return {SELF: 1.0}
+    return {LATEST if checkpoint == "latest" else f"{CHECKPOINT}{checkpoint}": 1.0}
+
+
+def _mixture(where: str, given: Any, common: dict[str, Any]) -> Shares:
+    table = _Table(where, given, ("opponents",), ("opponents",))
+    shares: Shares = {}
+    for place, each in enumerate(table["opponents"]):
+        part = _opponents(f"{where}.opponents[{place}]", each, common)
+        if "weight" not in each:
+            raise ConfigError(f"{where}.opponents[{place}]: 'weight' is missing.")
+        total = sum(part.values())
+        for name, share in part.items():
+            _add(shares, name, each["weight"] * share / total)
+    return shares
+
+
+def _archive(where: str, given: Any, common: dict[str, Any]) -> Shares:
+    table = _Table(where, given, ("distribution", "skill_range", "deterministic"))
+    _deterministic(where, table, common)
+    if table.get("skill_range") is not None:
+        _agree(common["league"], "skill_range", table["skill_range"], f"{where}.skill_range")
+    if "distribution" not in table:
+        return {ARCHIVE: 1.0}
+    shares: Shares = {}
+    for name, share in table["distribution"].items():
+        if name not in STRATEGIES:
+            raise ConfigError(f"{where}.distribution: {unknown(str(name), STRATEGIES)}")
+        _add(shares, f"{ARCHIVE}:{name}", share)
+    return shares
+
+
+def _run_checkpoints(where: str, given: Any, common: dict[str, Any]) -> Shares:
+    _deterministic(where, _Table(where, given, ("deterministic", "agent_type")), common)
+    return {f"{ARCHIVE}:random": 1.0}
+
+
+def _deterministic(where: str, table: _Table, common: dict[str, Any]) -> None:
+    if "deterministic" in table:
+        _agree(common["training"], "deterministic_opponents", table["deterministic"], f"{where}.deterministic")
+
+
+def _agree(settings: dict[str, Any], key: str, value: Any, where: str) -> None:
+    """A setting that holds for the whole training, wherever it is said."""
+    if settings.setdefault(key, value) != value:
+        raise ConfigError(f"{where} is {value!r}, but {settings[key]!r} before: it holds for the whole training.")
+
+
+def _add(shares: Shares, name: str, share: Any) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or share < 0:
+        raise ConfigError(f"the weight of {name!r} is {share!r}: give a number of at least 0.")
+    shares[name] = shares.get(name, 0.0) + float(share)
+
+
+def _shaping(where: str, given: Any) -> dict[str, Any]:
+    """The reward holds closeness once already, so that what is given for it comes on top."""
+    needed = ("N", "K", "CLOSENESS_START", "TOUCH_START", "CLOSENESS_FINAL", "TOUCH_FINAL", "DIRECTION_FINAL")
+    table = _Table(where, given, (*needed, "DIRECTION_START"), needed)
+    start = {"closeness": 1.0 + table["CLOSENESS_START"], "touch": table["TOUCH_START"], "direction": table.get("DIRECTION_START", 0.0)}
+    final = {"closeness": 1.0 + table["CLOSENESS_FINAL"], "touch": table["TOUCH_FINAL"], "direction": table["DIRECTION_FINAL"]}
+    return {"hold": table["N"], "linear": table["K"], "start": start, "final": final}
+
+
+def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
+    """The agent, and how finely its actions are divided. What the agent says itself goes before what is said for all."""
+    agent = _Table("config.agent", given, ("type", "hyperparameters"), ("type",))
+    shared = _Table("config.hyperparameters", top, ("learning_rate", "batch_size"))
+    own = dict(agent.get("hyperparameters") or {})
+    fineness = own.pop("action_fineness", None)
+    settings = {_AGENT_NAMES.get(key, key): value for key, value in own.items()}
+    for key in ("learning_rate", "batch_size"):
+        if key in shared:
+            settings.setdefault(key, shared[key])
+    return {"type": agent["type"], **settings}, fineness
+
+
+def _training(given: Any, environment: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    names = ("max_episode_steps", "updates_per_step", "warmup_steps", "reward_scale", "checkpoint_save_freq", "train_freq")
+    table = _Table("config.training", given, (*names, "eval_frequency", "checkpoint_frequency", "seed"))
+    if "max_episode_steps" in table:
+        environment["max_episode_steps"] = table["max_episode_steps"]
+    every = table.get("train_freq", 1)
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise ConfigError(f"config.training.train_freq is {every!r}: give a whole number of at least 1.")
+    training = {
+        "updates_per_env_step": table.get("updates_per_step", 1) / every,
+        "warmup_steps": table.get("warmup_steps", 400),
+        "reward_scale": table.get("reward_scale", 0.1),
+        "checkpoint_every": table.get("checkpoint_frequency", table.get("checkpoint_save_freq", 100) * _STEPS_PER_EPISODE),
+    }
+    return training, {"every": table["eval_frequency"]} if "eval_frequency" in table else {}

@@ -1,0 +1,164 @@
+"""Opponents that were learned: the learner itself, earlier selves, and policies from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cursus.agents import Agent, Policy, load_policy
+from cursus.curricula.league import ARCHIVE, LATEST
+from cursus.errors import CheckpointError, SettingsError
+from cursus.types import BoolArray, Decision, IntArray, Tree
+
+SELF = "self"
+CHECKPOINT = "checkpoint:"
+_FOLDER = "archive"
+
+
+def is_learned(name: Any) -> bool:
+    """Whether an opponent of this name acts from outside the game."""
+    return isinstance(name, str) and (name in (SELF, LATEST) or name.startswith((f"{ARCHIVE}/", CHECKPOINT)))
+
+
+def find_weights(path: str | Path) -> Path:
+    """The file that `checkpoint:PATH` means: weights, or those of a run, the best if there are any."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    for name in ("best", "last"):
+        if (found := path / "weights" / f"{name}.safetensors").is_file():
+            return found
+    raise CheckpointError(f"{path} is neither a file of weights nor a run with weights/best.safetensors or weights/last.safetensors.")
+
+
+class Opponents:
+    """Who plays on the other side in each environment, and what they do: one forward pass for each of them.
+
+    An environment keeps its opponent for a whole episode: which snapshot `latest` or a slot of the archive means is settled
+    when the episode begins. Only `self`, the learner as it is now, changes on the way.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        names: Iterable[str],
+        num_envs: int,
+        *,
+        blank: NDArray[Any],
+        deterministic: bool = True,
+        run: Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._agent, self._deterministic, self._seed = agent, deterministic, seed
+        self._blank = blank
+        self._folder = None if run is None else run / _FOLDER
+        self._chosen = {name: self._read(name) for name in names if name.startswith(CHECKPOINT)}
+        self._chosen[SELF] = agent.mirror(seed)
+        self._snapshots: dict[int, Policy] = {}
+        self._slots: dict[int, int] = {}
+        self._latest: int | None = None
+        self._held: list[str | int | None] = [None] * num_envs
+        """For each environment a name, the number of a snapshot, or None for somebody in the game itself."""
+
+    def _read(self, name: str) -> Policy:
+        path = find_weights(name.removeprefix(CHECKPOINT))
+        policy = load_policy(path, device=str(self._agent.device), seed=self._seed)
+        mine, theirs = (
+            {key: each.settings[key] for key in ("observation_size", "action_size", "num_actions") if key in each.settings}
+            for each in (self._agent.freeze(), policy)
+        )
+        if mine != theirs:
+            raise SettingsError(f"the opponent {name!r} cannot sit here: it has {theirs}, the learner {mine}.")
+        return policy
+
+    # ---- who
+
+    def begin(self, envs: IntArray, params: Sequence[Any]) -> None:
+        """Episodes with these params begin in these environments."""
+        for env, each in zip(envs.tolist(), params, strict=True):
+            name = each.get("opponent") if isinstance(each, Mapping) else None
+            self._held[env] = self._resolve(name) if is_learned(name) else None
+        self._let_go()
+
+    def _resolve(self, name: str) -> str | int:
+        if name in self._chosen:
+            return name
+        if name == LATEST:
+            return SELF if self._latest is None else self._latest
+        slot = int(name.removeprefix(f"{ARCHIVE}/"))
+        if slot not in self._slots:
+            raise CheckpointError(f"slot {slot} of the archive is empty: nobody was put there.")
+        return self._slots[slot]
+
+    def listen(self, decisions: Sequence[Decision]) -> None:
+        """Put the learner into the archive where it was decided."""
+        for decision in decisions:
+            if decision.kind == "snapshot":
+                self._take(int(decision.evidence["slot"]), int(decision.evidence["number"]))
+
+    def _take(self, slot: int, number: int) -> None:
+        policy = self._agent.freeze(seed=self._seed + number + 1)
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            policy.save(self._file(number))
+        self._snapshots[number] = policy
+        self._slots[slot] = self._latest = number
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep in memory who is archived or plays."""
+        wanted = {*self._slots.values(), *self._held, self._latest}
+        self._snapshots = {number: policy for number, policy in self._snapshots.items() if number in wanted}
+
+    # ---- what they do
+
+    @property
+    def playing(self) -> dict[str | int, list[int]]:
+        """The environments of everybody who plays from outside."""
+        found: dict[str | int, list[int]] = {}
+        for env, who in enumerate(self._held):
+            if who is not None:
+                found.setdefault(who, []).append(env)
+        return found
+
+    def act(self, views: NDArray[Any]) -> NDArray[Any]:
+        """Actions for all environments; nothing where the opponent is in the game itself."""
+        actions = self._blank.copy()
+        for who, envs in self.playing.items():
+            policy = self._snapshots[who] if isinstance(who, int) else self._chosen[who]
+            actions[envs] = policy.act_batch(views[envs], deterministic=self._deterministic)
+        return actions
+
+    # ---- saving
+
+    def state(self) -> Tree:
+        """Who is where; the weights lie in the archive of the run."""
+        return {
+            "slots": {str(slot): number for slot, number in self._slots.items()},
+            "latest": self._latest,
+            "held": list(self._held),
+            "dice": {str(number): policy.state() for number, policy in self._snapshots.items()},
+            "chosen": {name: policy.state() for name, policy in self._chosen.items()},
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue with the same opponents."""
+        self._slots = {int(slot): int(number) for slot, number in state["slots"].items()}
+        self._latest = None if state["latest"] is None else int(state["latest"])
+        self._held = list(state["held"])
+        self._snapshots = {}
+        for number, dice in state["dice"].items():
+            self._snapshots[int(number)] = policy = load_policy(self._file(int(number)), device=str(self._agent.device))
+            policy.load(dice)
+        for name, dice in state["chosen"].items():
+            self._chosen[name].load(dice)
+
+    def _file(self, number: int) -> Path:
+        if self._folder is None:
+            raise SettingsError("snapshots of a training without a run folder cannot be read again.")
+        return self._folder / f"{number:06d}.safetensors"
+

@@ -1,0 +1,310 @@
+"""What a training is to be: the settings in a configuration file, each in its place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from cursus import config
+from cursus.agents import DDDQN, SAC, Agent
+from cursus.curricula import Curriculum, League, Phase, Practice
+from cursus.curricula import Sequence as Phases
+from cursus.curricula.gates import Gate
+from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST, STRATEGIES
+from cursus.envs.hockey import OPPONENTS, Mode
+from cursus.envs.hockey.constants import GOAL_REWARD
+from cursus.errors import ConfigError
+from cursus.settings import check_count, check_positive
+from cursus.tasks import Drill, Drills, Ramp
+from cursus.train import legacy
+from cursus.train.opponents import CHECKPOINT, SELF, find_weights, is_learned
+from cursus.train.seats import Seats
+
+HOCKEY = "cursus/Hockey-v0"
+_MOST_TASKS = 100_000
+_FROM_ENVS = ("observation_size", "num_actions", "action_size", "num_envs", "device", "seed")
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """Which agent, and its settings."""
+
+    kind: type[Agent]
+    settings: Mapping[str, Any]
+
+    @property
+    def discrete(self) -> bool:
+        """Whether it chooses among actions, rather than strengths."""
+        return self.kind is DDDQN
+
+    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int) -> Agent:
+        """The agent, for environments like these."""
+        size = seats.num_actions if self.discrete else seats.action_size
+        if size is None:
+            raise ConfigError(f"{self.kind.__name__} needs {'discrete' if self.discrete else 'continuous'} actions.")
+        made: Any = self.kind
+        agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+        return agent
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """One phase of a course in hockey: what is played against whom, how long, and for which rewards."""
+
+    name: str
+    mode: str | None = None
+    modes: Mapping[str, float] | None = None
+    """Several modes and how often each is drawn; one is drawn anew for every episode."""
+    opponent: str | None = None
+    opponents: Mapping[str, float] | None = None
+    """The same for opponents."""
+    episodes: int | None = None
+    steps: int | None = None
+    gate: Gate | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of the reward; see `Weights` of hockey."""
+    shaping: Ramp | None = None
+    """Weights that change with practice."""
+    clear_buffer: bool = False
+
+    def options(self) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
+        """What is drawn from: params by name, and shares."""
+        modes = self._choice("mode", self.mode, self.modes, "normal")
+        opponents = self._choice("opponent", self.opponent, self.opponents, "none")
+        options, shares = {}, {}
+        for (mode, mode_share), (opponent, share) in product(modes.items(), opponents.items()):
+            name = opponent if len(modes) == 1 else mode if len(opponents) == 1 else f"{mode}, {opponent}"
+            options[name] = {"mode": str(Mode(mode)), "opponent": opponent}
+            shares[name] = mode_share * share
+        return options, shares
+
+    def _choice(self, what: str, one: str | None, several: Mapping[str, float] | None, default: str) -> Mapping[str, float]:
+        if one is not None and several is not None:
+            raise ConfigError(f"phase {self.name!r} has both {what} and {what}s. Give one of them.")
+        if several is not None and not several:
+            raise ConfigError(f"{what}s of phase {self.name!r} is empty. Name at least one.")
+        return {one or default: 1.0} if several is None else several
+
+    def check(self) -> None:
+        """Refuse modes and opponents that there are not."""
+        for mode in self._choice("mode", self.mode, self.modes, "normal"):
+            if mode not in list(Mode):
+                raise ConfigError(f"phase {self.name!r}: mode {config.unknown(mode, list(Mode))}")
+        for opponent in self._choice("opponent", self.opponent, self.opponents, "none"):
+            check_opponent(f"phase {self.name!r}", opponent)
+
+
+def check_opponent(where: str, name: str) -> None:
+    """Refuse an opponent that does not exist, or whose weights are not there."""
+    if name.startswith(CHECKPOINT):
+        find_weights(name.removeprefix(CHECKPOINT))
+        return
+    known = [*OPPONENTS, SELF, LATEST, ARCHIVE, *(f"{ARCHIVE}:{strategy}" for strategy in STRATEGIES)]
+    if name not in known:
+        raise ConfigError(f"{where}: opponent {config.unknown(name, [*known, CHECKPOINT + 'PATH'])}")
+
+
+@dataclass(frozen=True)
+class EnvironmentPlan:
+    """Which environment. `settings` are keyword arguments for making it."""
+
+    id: str = HOCKEY
+    keep_mode: bool = True
+    fineness: int = 2
+    """Strengths of movement, for agents with discrete actions."""
+    max_episode_steps: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long, how often, how much. Without `steps` a training ends with its course."""
+
+    steps: int | None = None
+    updates_per_env_step: float = 0.25
+    warmup_steps: int = 2_000
+    reward_scale: float = 1.0
+    mirror: bool = False
+    """Learn from the mirrored game as well: what is right on the left side is right on the right."""
+    deterministic_opponents: bool = True
+    checkpoint_every: int = 50_000
+    report_every: int = 2_000
+
+    def __post_init__(self) -> None:
+        check_positive("reward_scale", self.reward_scale)
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """Games in separate environments, every so many steps (0: only at the end).
+
+    In hockey they are whole games against `opponents`, each side beginning half of them; elsewhere they are `tasks`, params by
+    name. In the `background` they are played by a process of their own, which yields to training.
+    """
+
+    every: int = 50_000
+    games: int = 100
+    opponents: Sequence[str] = ("weak", "strong")
+    tasks: Mapping[str, Any] | None = None
+    background: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("every", self.every, low=0)
+        check_count("games", self.games)
+        for name in self.opponents:
+            if name not in OPPONENTS:
+                raise ConfigError(f"evaluation.opponents: {config.unknown(name, OPPONENTS)}")
+
+
+@dataclass(frozen=True)
+class LeaguePlan:
+    """The archive of earlier selves, for the opponents `archive` and `latest`: see `League`."""
+
+    slots: int = 16
+    every: int = 500
+    shares: Mapping[str, float] | None = None
+    skill_range: float = 100.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole training. The course is `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
+
+    agent: AgentPlan
+    phases: Sequence[PhasePlan] = ()
+    curriculum: Curriculum | None = None
+    environment: EnvironmentPlan = EnvironmentPlan()
+    training: TrainingPlan = TrainingPlan()
+    evaluation: EvaluationPlan = EvaluationPlan()
+    league: LeaguePlan = LeaguePlan()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if bool(self.phases) == (self.curriculum is not None):
+            raise ConfigError("a training needs either phases or a curriculum.")
+        if self.phases and self.environment.id != HOCKEY:
+            raise ConfigError(f"phases are for {HOCKEY}. For {self.environment.id} give a curriculum.")
+        for phase in self.phases:
+            phase.check()
+
+    @property
+    def plays_hockey(self) -> bool:
+        """Whether the environment is our own game."""
+        return self.environment.id == HOCKEY
+
+    def course(self) -> Curriculum:
+        """A fresh curriculum."""
+        return _with_league(self._course(), self.league) if self.plays_hockey else self._course()
+
+    def _course(self) -> Curriculum:
+        if self.curriculum is not None:
+            return self.curriculum
+        tasks = Drills([_drill(phase, self.training.reward_scale) for phase in self.phases])
+        made = [Phase(each.name, Practice(tasks, each.name), each.episodes, each.steps, each.gate) for each in self.phases]
+        return Phases(made)
+
+
+def read_plan(source: str | Path | Mapping[str, Any], settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:
+    """A plan from a TOML or JSON file (or what would be in it), with some `settings` changed; and what was read, in full.
+
+    A JSON file in the schema of the older system, with `curriculum.phases`, is understood as well.
+    """
+    spec = dict(source) if isinstance(source, Mapping) else config.read(source)
+    if legacy.is_legacy(spec):
+        spec = legacy.translate(spec)
+    typed = _typed(spec)
+    for setting in settings:
+        typed = config.override(typed, setting, types=_TYPES)
+    return config.build(typed, types=_TYPES), typed
+
+
+def _typed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the type of each table written down."""
+    typed: dict[str, Any] = {"type": "Plan", **spec}
+    agent = typed.get("agent")
+    if isinstance(agent, Mapping) and agent.get("type") not in _AGENTS:
+        raise ConfigError(f"config.agent.type: {config.unknown(str(agent.get('type')), _AGENTS)}")
+    for key, name in _TABLES.items():
+        given = typed.get(key, {})
+        typed[key] = {"type": name, **given} if isinstance(given, Mapping) else given
+    if isinstance(typed.get("phases"), list):
+        typed["phases"] = [_typed_phase(each) for each in typed["phases"]]
+    return typed
+
+
+def _typed_phase(phase: Any) -> Any:
+    if not isinstance(phase, Mapping):
+        return phase
+    typed = {"type": "PhasePlan", **phase}
+    if isinstance(typed.get("shaping"), Mapping):
+        typed["shaping"] = {"type": "Ramp", **typed["shaping"]}
+    return typed
+
+
+def _recipe(kind: type[Agent]) -> Callable[..., AgentPlan]:
+    """A function that takes what an agent of this kind takes, but for what follows from the environments."""
+    parameters = inspect.signature(kind).parameters
+    hints = get_type_hints(kind.__init__)
+    own = [name for name in parameters if name not in _FROM_ENVS]
+
+    def make(**settings: Any) -> AgentPlan:
+        return AgentPlan(kind, settings)
+
+    make.__signature__ = inspect.Signature([parameters[name] for name in own])  # type: ignore[attr-defined]
+    make.__annotations__ = {name: hints[name] for name in own}
+    return make
+
+
+_AGENTS: dict[str, type[Agent]] = {"DDDQN": DDDQN, "SAC": SAC}
+_TABLES = {"environment": "EnvironmentPlan", "training": "TrainingPlan", "evaluation": "EvaluationPlan", "league": "LeaguePlan"}
+_TYPES: dict[str, Any] = {
+    **config.TYPES,
+    **{each.__name__: each for each in (Plan, PhasePlan, EnvironmentPlan, TrainingPlan, EvaluationPlan, LeaguePlan)},
+    **{name: _recipe(kind) for name, kind in _AGENTS.items()},
+}
+
+
+def _drill(phase: PhasePlan, scale: float) -> Drill:
+    """What a phase practises, with rewards multiplied by `scale`."""
+    options, shares = phase.options()
+    weights = {"goal": GOAL_REWARD, "closeness": 1.0, **phase.weights}
+    for params in options.values():
+        params["weights"] = {name: scale * float(weight) for name, weight in weights.items()}
+    ramp = phase.shaping
+    if ramp is not None:
+        start, final = ({name: scale * float(each) for name, each in side.items()} for side in (ramp.start, ramp.final))
+        ramp = replace(ramp, start=start, final=final)
+    return Drill(phase.name, options, shares, ramp)
+
+
+def _with_league(course: Curriculum, plan: LeaguePlan) -> Curriculum:
+    """The course, in a league if one of its tasks asks for an earlier self."""
+    named = [] if isinstance(course, League) else opponents_of(course)
+    if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
+        return course
+    settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
+    return League(course, **settings, anchors=ANCHORS, skill_range=plan.skill_range, rated={"mode": str(Mode.NORMAL)})
+
+
+def opponents_of(course: Curriculum) -> list[str]:
+    """Every opponent that tasks of a course name."""
+    tasks = course.tasks
+    if isinstance(tasks, Drills):
+        found = [params.get("opponent") for drill in tasks.drills for params in drill.options.values()]
+    else:
+        if tasks.size > _MOST_TASKS:
+            return []
+        found = [each.params.get("opponent") for each in tasks if isinstance(each.params, Mapping)]
+    return list(dict.fromkeys(name for name in found if isinstance(name, str)))
+
+
+
+def external_names(course: Curriculum) -> list[str]:
+    """The opponents of a course that act from outside the game."""
+    if isinstance(course, League):
+        return external_names(course.parts()[0]) + course.archive
+    return [name for name in opponents_of(course) if is_learned(name)]

@@ -1,0 +1,267 @@
+"""A whole training from a configuration: environments, agent, opponents, evaluations, and a run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import torch
+from gymnasium import spaces
+
+from cursus.agents import Agent
+from cursus.checkpoint import write_atomically
+from cursus.envs.hockey import HockeyEnv
+from cursus.errors import ConfigError, SettingsError
+from cursus.settings import check_count
+from cursus.train.background import Evaluation
+from cursus.train.evaluate import Tasks, hockey_tasks
+from cursus.train.evaluations import LAST, Evaluations
+from cursus.train.loop import Training, train_agent
+from cursus.train.mirror import Mirror
+from cursus.train.opponents import Opponents
+from cursus.train.plan import EnvironmentPlan, Plan, external_names, read_plan
+from cursus.train.seats import Seats
+from cursus.vector import make_vec
+
+RECORD = "train.json"
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What came of a training."""
+
+    run: Path
+    steps: int
+    episodes: int
+    updates: int
+    mean_return: float
+    """Of the last 100 episodes."""
+    completed: bool
+    """Whether the course reached its end."""
+    evaluations: list[Evaluation] = field(default_factory=list)
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run folder."""
+        return self.run.name
+
+
+def train(
+    config: str | Path | Mapping[str, Any] | None = None,
+    *,
+    num_envs: int | None = None,
+    device: str | None = None,
+    run: str | Path | None = None,
+    resume: str | Path | None = None,
+    settings: Sequence[str] = (),
+    num_workers: int | None = None,
+    on_begin: Callable[[Plan, Path], None] = lambda plan, run: None,
+    on_report: Callable[[Training, Evaluation | None], None] = lambda training, evaluation: None,
+) -> TrainResult:
+    """Train as a configuration says: a TOML or JSON file, or a mapping of what would be in one.
+
+    `num_envs` (8 unless given) changes the speed and nothing else; `settings` are changes such as `"training.steps=1000"`.
+    The `run` folder is a new one under `runs/` unless given. With `resume` the run in that folder goes on from its newest
+    checkpoint, exactly as if it had never been stopped; then only `settings`, `device` and `num_workers` may be given.
+    """
+    with ExitStack() as stack:
+        job = _Job.resumed(resume, config, num_envs, device, settings) if resume else _Job.new(config, num_envs, device, run, settings)
+        stack.enter_context(_one_thread(job.device))
+        made = job.prepare(num_workers, stack)
+        on_begin(job.plan, job.run)
+        return made.go(on_report)
+
+
+@dataclass
+class _Job:
+    """What is to be done, and where."""
+
+    plan: Plan
+    spec: dict[str, Any]
+    num_envs: int
+    device: str
+    run: Path
+    is_resumed: bool
+
+    @classmethod
+    def new(cls, config: Any, num_envs: int | None, device: str | None, run: Any, settings: Sequence[str]) -> _Job:
+        if config is None:
+            raise SettingsError("give a configuration, or resume=… the folder of a run.")
+        plan, spec = read_plan(config, settings)
+        name = "train" if isinstance(config, Mapping) else Path(config).stem
+        return cls(plan, spec, 8 if num_envs is None else num_envs, device or "cpu", _folder(run, name), is_resumed=False)
+
+    @classmethod
+    def resumed(cls, run: str | Path, config: Any, num_envs: int | None, device: str | None, settings: Sequence[str]) -> _Job:
+        record = read_record(run)
+        if config is not None or num_envs not in (None, record["num_envs"]):
+            raise SettingsError(f"{run} goes on as it began, with {record['num_envs']} environments and its own configuration.")
+        plan, spec = read_plan(record["plan"], settings)
+        return cls(plan, spec, record["num_envs"], device or record["device"], Path(run), is_resumed=True)
+
+    def __post_init__(self) -> None:
+        check_count("num_envs", self.num_envs)
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            first = str(error).splitlines()[0]
+            raise SettingsError(f"device={self.device!r} cannot be used here: {first} Use cpu, or cuda where there is a GPU.") from None
+
+    def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
+        """Everything that is needed, made before anything is written; so errors come first."""
+        plan = self.plan
+        course = plan.course()
+        external = external_names(course)
+        env = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
+        first = env()
+        seats = Seats(first.observation_space, first.action_space, players=2 if external else 1)
+        first.close()
+        agent = plan.agent.make(seats, num_envs=self.num_envs, device=self.device, seed=plan.seed)
+        opponents = None
+        if external:
+            opponents = Opponents(
+                agent, external, self.num_envs, blank=seats.blank(self.num_envs), run=self.run, seed=plan.seed,
+                deterministic=plan.training.deterministic_opponents,
+            )  # fmt: skip
+        if plan.training.mirror:
+            agent.augment = _mirror(plan)
+        score = hockey_score if plan.plays_hockey else None
+        envs = make_vec(
+            env, self.num_envs, curriculum=course, run=self.run, resume=self.is_resumed, seed=plan.seed, score=score,
+            num_workers=num_workers, autoreset="same_step", seed_episodes=True,
+        )  # fmt: skip
+        stack.callback(envs.close)
+        if not self.is_resumed:
+            record = {"schema": _SCHEMA, "plan": self.spec, "num_envs": self.num_envs, "device": self.device}
+            write_atomically(self.run / RECORD, json.dumps(record, indent=2).encode())
+        return _Prepared(self, envs, agent, opponents, stack)
+
+
+@dataclass
+class _Prepared:
+    """Everything is made; it can begin."""
+
+    job: _Job
+    envs: Any
+    agent: Agent
+    opponents: Opponents | None
+    stack: ExitStack
+
+    def go(self, on_report: Callable[[Training, Evaluation | None], None]) -> TrainResult:
+        plan, run = self.job.plan, self.job.run
+        evaluations = self._evaluations()
+        plans = plan.training
+        result = train_agent(
+            self.envs, self.agent, steps=plans.steps, updates_per_env_step=plans.updates_per_env_step,
+            warmup_steps=plans.warmup_steps, report_every=plans.report_every, checkpoint_every=plans.checkpoint_every,
+            seed=plan.seed, run=run, opponents=self.opponents,
+            forget_before=[phase.name for phase in plan.phases[1:] if phase.clear_buffer],
+            companions=[] if evaluations is None else [evaluations],
+            on_report=lambda now: on_report(now, None if evaluations is None else evaluations.latest),
+        )  # fmt: skip
+        if evaluations is None:
+            (run / "weights").mkdir(mode=0o700, exist_ok=True)
+            self.agent.freeze().save(run / "weights" / LAST)
+        else:
+            evaluations.finish(result.steps)
+        done = [] if evaluations is None else evaluations.done
+        return TrainResult(run, result.steps, result.episodes, result.updates, result.mean_return, result.completed, done)
+
+    def _evaluations(self) -> Evaluations | None:
+        plan = self.job.plan
+        tasks = evaluation_tasks(plan)
+        if not tasks:
+            return None
+        teacher = self.envs.teacher
+        resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
+        env = partial(make_env, plan.environment, discrete=plan.agent.discrete)
+        chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
+        background = plan.evaluation.background
+        found = Evaluations(self.agent, self.job.run, env, tasks, **chosen, background=background, resumed_at=resumed_at)
+        self.stack.callback(found.close)
+        return found
+
+
+def evaluation_tasks(plan: Plan) -> Tasks:
+    """What a policy of this plan is evaluated in."""
+    if plan.evaluation.tasks is not None:
+        return {name: [params] for name, params in plan.evaluation.tasks.items()}
+    return hockey_tasks(plan.evaluation.opponents) if plan.plays_hockey else {}
+
+
+def read_record(run: str | Path) -> dict[str, Any]:
+    """How the training of a run was configured."""
+    path = Path(run) / RECORD
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{run} is not the folder of a training: it has no {RECORD}.") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
+        raise ConfigError(f"{path} was written by another version of Cursus.")
+    return found
+
+
+def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] = (), render_mode: str | None = None) -> Any:
+    """One environment of a plan."""
+    if plan.id == "cursus/Hockey-v0":
+        fineness: dict[str, Any] = {"fineness": plan.fineness} if discrete else {}
+        chosen: dict[str, Any] = {"keep_mode": plan.keep_mode, "discrete": discrete, **fineness, **plan.settings}
+        env: gymnasium.Env[Any, Any] = HockeyEnv(external=external, render_mode=render_mode, **chosen)
+        shorter = plan.max_episode_steps is not None and plan.max_episode_steps < _LONGEST_GAME
+        return gymnasium.wrappers.TimeLimit(env, plan.max_episode_steps or 1) if shorter else env
+    try:
+        env = gymnasium.make(plan.id, max_episode_steps=plan.max_episode_steps, render_mode=render_mode, **plan.settings)
+    except (gymnasium.error.Error, TypeError) as error:
+        raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
+    if isinstance(env.action_space, spaces.Box):
+        env = gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)
+    return env
+
+
+_LONGEST_GAME = 251
+
+
+def hockey_score(info: Mapping[str, Any]) -> float:
+    """1 for a game that was won, 0.5 for a draw, 0 for one that was lost."""
+    return (float(info["winner"]) + 1.0) / 2.0
+
+
+def _mirror(plan: Plan) -> Mirror:
+    if not plan.plays_hockey:
+        raise ConfigError("training.mirror is for hockey, whose rink is the same on both sides.")
+    fineness = plan.environment.fineness if plan.agent.discrete else None
+    return Mirror(keep_mode=plan.environment.keep_mode, fineness=fineness)
+
+
+def _folder(run: str | Path | None, name: str) -> Path:
+    """The run folder: as given, or the first free one under `runs/`."""
+    if run is not None:
+        return Path(run)
+    place = 1
+    while (found := Path("runs") / (name if place == 1 else f"{name}-{place}")).exists():
+        place += 1
+    return found
+
+
+class _one_thread:  # noqa: N801 – a context
+    """Our networks are small: on a CPU one thread is faster than several, and leaves the others to environments."""
+
+    def __init__(self, device: str) -> None:
+        self._threads = torch.get_num_threads() if device == "cpu" else None
+
+    def __enter__(self) -> None:
+        if self._threads is not None:
+            torch.set_num_threads(1)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)

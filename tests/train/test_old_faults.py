@@ -1,0 +1,185 @@
+"""Every fault that an older training loop is known for, each as a test that such a loop would fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diary import Diary, agent, drills, make, phases, stored
+
+import cursus
+from cursus.envs.hockey import HockeyEnv
+from cursus.ledger import read_events
+from cursus.train import train_agent
+from cursus.train.mirror import Mirror
+
+RAMP = cursus.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
+MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
+
+
+@MANY
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_no_transition_reaches_from_one_episode_into_the_next(num_envs: int, n_step: int) -> None:
+    envs, learner = make(num_envs, phases(drills(first=RAMP))), agent(num_envs, n_step=n_step)
+    train_agent(envs, learner, steps=400, warmup_steps=40, updates_per_env_step=0.1)
+    rows = stored(learner)
+    before, after = rows["observations"], rows["following"]
+    assert len(before) > 200
+    assert np.array_equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
+    assert (after[:, 2] > before[:, 2]).all()
+    assert ((after[:, 2] - before[:, 2]) <= n_step).all()
+    envs.close()
+
+
+@MANY
+@pytest.mark.parametrize("truncates", [True, False])
+def test_time_that_is_over_is_not_the_end_of_the_world(num_envs: int, truncates: bool) -> None:
+    envs, learner = make(num_envs, phases(drills()), truncates=truncates), agent(num_envs)
+    train_agent(envs, learner, steps=240, warmup_steps=1000)
+    rows = stored(learner)
+    last = rows["following"][:, 2] == 4 + rows["following"][:, 1] % 3
+    assert last.sum() > 20
+    assert set(rows["discounts"][last].tolist()) == {np.float32(0.9) if truncates else 0.0}
+    assert set(rows["discounts"][~last].tolist()) == {np.float32(0.9)}
+    envs.close()
+
+
+@MANY
+def test_shaping_moves_with_every_episode_and_holds_within_one(num_envs: int) -> None:
+    envs, learner = make(num_envs, phases(drills(first=RAMP), episodes=40)), agent(num_envs)
+    train_agent(envs, learner, steps=40 * 4, warmup_steps=1000)
+    touches = [page["params"]["weights"]["touch"] for page in Diary.pages]
+    assert touches == sorted(touches, reverse=True)
+    assert touches[0] == 10.0
+    assert touches[-1] == 2.0
+    assert len(set(touches)) > (6 if num_envs == 1 else 3)
+    if num_envs == 1:
+        assert touches[:16] == [RAMP.at(episode)["touch"] for episode in range(16)]
+    rows = stored(learner)
+    for number in np.unique(rows["observations"][:, 1]):
+        assert len(np.unique(rows["observations"][rows["observations"][:, 1] == number][:, 3])) == 1
+    envs.close()
+
+
+@MANY
+def test_a_phase_change_throws_no_episode_away_and_counts_exactly(num_envs: int, tmp_path: Path) -> None:
+    envs, learner = make(num_envs, phases(drills(), episodes=15), run=tmp_path / "run"), agent(num_envs)
+    result = train_agent(envs, learner, warmup_steps=10**6, run=tmp_path / "run")
+    assert result.completed
+    counts = envs.teacher.counts
+    assert counts.lost == counts.withdrawn == 0
+    assert counts.assigned == counts.finished + num_envs
+    envs.close()
+    decisions = [event for event in read_events(tmp_path / "run") if event["event"] == "decision"]
+    assert [event["evidence"]["episodes"] for event in decisions] == [15, 15, 15]
+    lengths = [length for event in read_events(tmp_path / "run") if event["event"] == "finish" for length in event["length"]]
+    assert set(lengths) <= {4, 5, 6}
+
+
+@MANY
+def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs: int) -> None:
+    updates: list[tuple[int, int]] = []
+    envs, learner = make(num_envs, phases(drills(), episodes=30)), agent(num_envs)
+    train_agent(
+        envs,
+        learner,
+        steps=520,
+        warmup_steps=48,
+        updates_per_env_step=1.0,
+        report_every=num_envs,
+        forget_before=["second", "third"],
+        on_report=lambda now: updates.append((now.steps, now.updates)),
+    )
+    assert set(np.unique(stored(learner)["observations"][:, 0]).tolist()) == {2.0}
+    pauses = [now - before for (_, before), (_, now) in zip(updates, updates[1:], strict=False)]
+    idle = sum(each == 0 for each in pauses)
+    assert idle * num_envs == pytest.approx(3 * 48, abs=4 * num_envs)
+    envs.close()
+
+
+@MANY
+def test_a_mixture_is_drawn_for_every_episode_and_environment(num_envs: int) -> None:
+    envs, learner = make(num_envs, phases(drills(), episodes=1000)), agent(num_envs)
+    train_agent(envs, learner, steps=60 * 5, warmup_steps=10**6)
+    options = [page["params"]["option"] for page in Diary.pages]
+    assert set(Counter(options)) == {"a", "b"}
+    changes = sum(one != other for one, other in zip(options, options[1:], strict=False))
+    assert changes > len(options) / 4
+    envs.close()
+
+
+def test_checkpoints_are_written_at_fixed_steps_and_once(tmp_path: Path) -> None:
+    for num_envs in (1, 3, 8):
+        run = tmp_path / str(num_envs)
+        envs, learner = make(num_envs, phases(drills(), episodes=10**6), run=run), agent(num_envs)
+        train_agent(envs, learner, steps=480, warmup_steps=10**6, checkpoint_every=96, run=run)
+        envs.close()
+        written = [event for event in read_events(run) if event["event"] == "checkpoint"]
+        assert len(written) == 1 + 480 // 96 + (480 % 96 != 0 or 1)  # at the beginning, at every 96 steps, at the end
+        assert len({event["file"] for event in written}) >= 480 // 96
+
+
+def test_training_goes_on_with_nobody_on_the_other_side() -> None:
+    tasks = cursus.Named({"alone": {"mode": "shooting", "opponent": "none"}, "weak": {"mode": "defense", "opponent": "weak"}})
+    envs = cursus.make_vec(
+        lambda: HockeyEnv(discrete=True), 4, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=1, seed=0
+    )
+    from cursus.agents import DDDQN
+
+    result = train_agent(envs, DDDQN(18, 8, num_envs=4, hidden=(16,)), steps=800, warmup_steps=200, updates_per_env_step=0.05)
+    assert result.updates == 30
+    envs.close()
+
+
+def test_an_episode_that_is_too_long_is_cut_and_begun_anew(tmp_path: Path) -> None:
+    from cursus.train import train
+
+    config: dict[str, Any] = {
+        "agent": {"type": "DDDQN", "hidden": [8]},
+        "phases": [{"name": "games", "episodes": 10**6, "opponent": "weak"}],
+        "environment": {"max_episode_steps": 20},
+        "training": {"steps": 800, "warmup_steps": 10**6},
+        "evaluation": {"every": 0, "games": 2, "opponents": ["weak"]},
+    }
+    train(config, num_envs=4, num_workers=1, run=tmp_path / "run")
+    lengths = [length for event in read_events(tmp_path / "run") if event["event"] == "finish" for length in event["length"]]
+    assert len(lengths) >= 30
+    assert max(lengths) == 20
+
+
+@pytest.mark.parametrize("fineness", [None, 2, 3, 5])
+def test_the_mirror_turns_states_and_actions_alike(fineness: int | None) -> None:
+    """Playing mirrored actions in a mirrored game gives the mirrored game."""
+    from cursus.agents.replay import Batch
+    from cursus.envs.hockey import discrete_actions
+
+    env = HockeyEnv(opponent="none")
+    dice = np.random.default_rng(3)
+    table = None if fineness is None else np.array(discrete_actions(fineness=fineness), np.float32)
+    for _ in range(5):
+        before, _ = env.reset(seed=int(dice.integers(1000)), options={"mode": "shooting"})
+        action = dice.uniform(-1, 1, 4).astype(np.float32) if table is None else np.int64(dice.integers(len(table)))
+        batch = Batch(
+            observations=np.stack([before] * 64),
+            actions=np.stack([action] * 64),
+            rewards=np.zeros(64, np.float32),
+            following=np.stack([before] * 64),
+            discounts=np.zeros(64, np.float32),
+            weights=np.ones(64, np.float32),
+            places=np.arange(64),
+        )
+        number = int(dice.integers(100))
+        Mirror(keep_mode=True, fineness=fineness)(batch, number)
+        turned = np.flatnonzero((batch.observations != before).any(axis=1))
+        assert turned.tolist() == list(range(number % 2, 64, 2))
+        row = turned[0]
+        sideways = [1, 2, 4, 5, 7, 8, 10, 11, 13, 15]
+        straight = [place for place in range(18) if place not in sideways]
+        assert np.array_equal(batch.observations[row][sideways], -before[sideways])
+        assert np.array_equal(batch.observations[row][straight], before[straight])
+        given = action if table is None else table[action]
+        mirrored = batch.actions[row] if table is None else table[batch.actions[row]]
+        assert np.allclose(mirrored, given * np.array([1, -1, -1, 1]))

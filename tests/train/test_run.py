@@ -1,0 +1,311 @@
+"""Whole trainings from configurations, in real games and real processes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cursus.agents import load_policy
+from cursus.errors import CheckpointError, ConfigError, CursusError, SettingsError
+from cursus.ledger import read_events
+from cursus.metrics import definition, read_metrics
+from cursus.train import train
+from cursus.train.plan import read_plan
+
+OLD = {
+    "curriculum": {
+        "phases": [
+            {
+                "name": "shooting",
+                "episodes": 12,
+                "environment": {"mode": "TRAIN_SHOOTING", "keep_mode": True},
+                "opponent": {"type": "none"},
+                "reward_shaping": {
+                    "N": 4, "K": 6, "CLOSENESS_START": 20, "TOUCH_START": 15, "CLOSENESS_FINAL": 1.5, "TOUCH_FINAL": 1.0,
+                    "DIRECTION_FINAL": 2.0,
+                },
+            },
+            {
+                "name": "games",
+                "episodes": 10,
+                "environment": {"mixture": [{"mode": "NORMAL", "weight": 1}, {"mode": "TRAIN_DEFENSE", "weight": 3}]},
+                "opponent": {
+                    "type": "weighted_mixture",
+                    "opponents": [
+                        {"type": "basic_weak", "weight": 0.25},
+                        {"type": "self_play", "checkpoint": None, "weight": 0.25},
+                        {"type": "self_play", "checkpoint": "latest", "weight": 0.25},
+                        {"type": "archive", "distribution": {"pfsp": 0.5, "random": 0.3, "baseline": 0.2}, "weight": 0.25},
+                    ],
+                },
+            },
+        ]
+    },
+    "agent": {"type": "DDDQN", "hyperparameters": {"hidden_dim": [16], "action_fineness": 3}},
+    "hyperparameters": {"learning_rate": 0.0005, "batch_size": 32},
+    "training": {"max_episode_steps": 500, "updates_per_step": 1, "train_freq": 8, "warmup_steps": 100, "reward_scale": 0.5},
+}  # fmt: skip
+QUICK = ["evaluation.every=0", "evaluation.games=2", "training.report_every=200", "league.every=6", "league.slots=3"]
+
+
+def config(agent: str = "SAC", **more: Any) -> dict[str, Any]:
+    games = {"name": "games", "episodes": 10**6, "opponents": {"weak": 1, "self": 1, "archive": 1}, "clear_buffer": True}
+    shooting = {"name": "shooting", "episodes": 6, "mode": "shooting", "shaping": {"start": {"touch": 5.0}, "final": {}, "linear": 4}}
+    return {
+        "agent": {"type": agent, "hidden": [16], "batch_size": 16, "replay_size": 3000, "n_step": 2},
+        "phases": [shooting, games],
+        "training": {"steps": 2400, "warmup_steps": 200, "updates_per_env_step": 0.05, "mirror": True, "report_every": 400},
+        "evaluation": {"every": 800, "games": 4, "background": False},
+        "league": {"every": 5, "slots": 2},
+        **more,
+    }
+
+
+def weights(run: Path) -> np.ndarray[Any, Any]:
+    network = load_policy(run / "weights" / "last.safetensors")._network
+    return np.concatenate([tensor.numpy().ravel() for tensor in network.state_dict().values()])
+
+
+def decisions(run: Path) -> list[tuple[int, str]]:
+    """Those that stand: what a resume has superseded does not."""
+    return [(event["ticket"], event["text"]) for event in read_events(run) if event["event"] == "decision"]
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_a_configuration_of_the_older_system_trains(num_envs: int, tmp_path: Path) -> None:
+    path = tmp_path / "curriculum_simple.json"
+    path.write_text(json.dumps(OLD))
+    result = train(path, num_envs=num_envs, num_workers=1, run=tmp_path / "run", settings=QUICK)
+    assert result.completed
+    assert result.run_name == "run"
+    assert result.episodes >= 22
+    assert result.updates == pytest.approx((result.steps - 200) / 8, abs=70)
+    assert np.isfinite(result.mean_return)
+    assert [score.name for score in result.evaluations[-1].scores] == ["weak", "strong"]
+    ended = [event["text"] for event in read_events(tmp_path / "run") if event["event"] == "decision"]
+    assert any("phase 'shooting' ended after 12 of 12 episodes" in text for text in ended)
+    rows = list(read_metrics(tmp_path / "run" / "metrics.jsonl"))
+    assert {"rollout/success_rate", "progress/phase_index", "progress/rating", "time/updates_per_s"} <= set(rows[-1])
+    assert [name for name in rows[-1] if name not in ("step", "time") and definition(name) is None] == []
+
+
+def test_the_older_schema_means_what_it_meant() -> None:
+    plan, _ = read_plan(OLD)
+    assert plan.training.updates_per_env_step == 1 / 8
+    assert plan.environment.fineness == 3
+    course = plan.course()
+    first = course.tasks[0].params
+    assert first["mode"] == "shooting"
+    assert first["weights"] == {"goal": 5.0, "closeness": 0.5 * 21, "touch": 7.5, "direction": 0.0}
+    shares: dict[str, float] = {}
+    for phase in plan.phases[1:]:
+        options, given = phase.options()
+        for name, share in given.items():
+            shares[options[name]["opponent"]] = shares.get(options[name]["opponent"], 0) + share / sum(given.values())
+    assert shares == pytest.approx(
+        {"weak": 0.25, "self": 0.25, "latest": 0.25, "archive:pfsp": 0.125, "archive:random": 0.075, "archive:baseline": 0.05}
+    )
+    assert [phase.clear_buffer for phase in plan.phases] == [True, True]
+    assert plan.agent.settings["learning_rate"] == 0.0005
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("training", "epochs"), 3, "'epochs' is not known here"),
+        (("curriculum", "phases"), [], "at least one phase"),
+        (("curriculum", "phases", 0, "opponent"), {"type": "basic_medium"}, "Did you mean 'basic_"),
+        (("curriculum", "phases", 0, "opponent"), {"type": "basic_weak", "skill": 3}, "'skill' is not known"),
+        (("curriculum", "phases", 0, "environment"), {"mode": "PENALTY"}, "TRAIN_SHOOTING"),
+        (("curriculum", "phases", 0, "environment"), {}, "either 'mode' or 'mixture'"),
+        (("curriculum", "phases", 0, "reward_shaping"), {"N": 1}, "'K' is missing"),
+        (("curriculum", "phases", 0, "episodes"), 0, "episodes"),
+        (("curriculum", "phases", 1, "environment"), {"mode": "NORMAL", "keep_mode": False}, "whole training"),
+        (("agent", "type"), "TD3", "Allowed: DDDQN, SAC"),
+        (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
+        (("hyperparameters", "gamma"), 0.9, "'gamma' is not known"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
+    path: tuple[Any, ...], value: Any, message: str, tmp_path: Path
+) -> None:
+    spec = json.loads(json.dumps(OLD))
+    place = spec
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(CursusError, match=message):
+        train(spec, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"phases": []}, "either phases or a curriculum"),
+        ({"phases": [{"name": "a", "opponent": "medium"}]}, "opponent 'medium' is not known"),
+        ({"phases": [{"name": "a", "opponent": "archive:best"}]}, "archive:pfsp"),
+        ({"phases": [{"name": "a", "mode": "penalty"}]}, "mode 'penalty' is not known"),
+        ({"phases": [{"name": "a", "mode": "normal", "modes": {"normal": 1}}]}, "both mode and modes"),
+        ({"phases": [{"name": "a", "episode": 3}]}, "Did you mean 'episodes'"),
+        ({"phases": [{"name": "a"}, {"name": "b"}]}, "never ends"),
+        ({"phases": [{"name": "a", "opponent": "checkpoint:nowhere"}]}, "nowhere is neither"),
+        ({"agent": {"type": "PPO"}}, "Allowed: DDDQN, SAC"),
+        ({"agent": {"type": "SAC", "hidden": "big"}}, "hidden"),
+        ({"agent": {"type": "SAC", "noise": "blue"}}, "noise"),
+        ({"training": {"stepz": 1}}, "Did you mean 'steps'"),
+        ({"training": {"reward_scale": 0}}, "reward_scale"),
+        ({"evaluation": {"opponents": ["medium"]}}, "medium"),
+        ({"environment": {"id": "cursus/Polo-v0"}}, "phases are for"),
+        ({"sede": 3}, "Did you mean 'seed'"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_said_before_anything_starts(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CursusError, match=message):
+        train({**config(), **change}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_that_is_not_there_and_a_run_that_is(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be used here"):
+        train(config(), device="cuda:7", run=tmp_path / "run")
+    with pytest.raises(SettingsError, match="cannot be used here"):
+        train(config(), device="toaster", run=tmp_path / "run")
+    quick = ["training.steps=8", "evaluation.games=1"]
+    train(config(), num_envs=2, num_workers=1, run=tmp_path / "run", settings=quick)
+    with pytest.raises(CursusError, match="run"):
+        train(config(), num_envs=2, num_workers=1, run=tmp_path / "run", settings=quick)
+    with pytest.raises(SettingsError, match="with 2 environments"):
+        train(resume=tmp_path / "run", num_envs=4)
+    with pytest.raises(ConfigError, match="not the folder of a training"):
+        train(resume=tmp_path)
+    with pytest.raises(SettingsError, match="give a configuration"):
+        train()
+
+
+@pytest.mark.parametrize("agent", ["SAC", "DDDQN"])
+def test_a_resumed_self_play_training_equals_one_that_was_never_stopped(agent: str, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    settings = ["training.deterministic_opponents=false"]
+    train(config(agent), num_envs=4, num_workers=1, run=whole, settings=settings)
+    train(config(agent), num_envs=4, num_workers=1, run=parts, settings=[*settings, "training.steps=900"])
+    train(resume=parts, num_workers=1, settings=["training.steps=1500"])
+    result = train(resume=parts, num_workers=1, settings=["training.steps=2400"])
+    assert result.steps == 2400
+    assert len(decisions(whole)) >= 3
+    assert decisions(parts) == decisions(whole)
+    assert np.array_equal(weights(parts), weights(whole))
+    found = [{row["step"]: row for row in read_metrics(run / "evaluations.jsonl")} for run in (whole, parts)]
+    for step in (800, 1600, 2400):
+        assert found[0][step]["evaluation/weak/win_rate"] == found[1][step]["evaluation/weak/win_rate"]
+
+
+def practise(run: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+    settings = ["training.steps=1000000", "training.checkpoint_every=400", "evaluation.every=0"]
+    train(config(), num_envs=4, num_workers=2, run=run, settings=settings)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_training_that_is_killed_goes_on_with_the_same_decisions(how: signal.Signals, tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
+    process.start()
+    deadline = time.monotonic() + 90
+    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline and process.is_alive():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(process.pid or 0, how)
+    process.join(30)
+    ended = process.exitcode is not None
+    process.kill()
+    assert ended
+    result = train(resume=run, num_workers=1, settings=["training.steps=2400", "evaluation.every=0"])
+    steps = result.steps
+    train(config(), num_envs=4, num_workers=1, run=whole, settings=[f"training.steps={steps}", "evaluation.every=0"])
+    assert decisions(run) == decisions(whole)
+    assert np.array_equal(weights(run), weights(whole))
+
+
+def test_the_best_weights_and_their_checkpoint_are_kept(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    result = train(config(), num_envs=4, num_workers=1, run=run)
+    assert [each.step for each in result.evaluations] == [800, 1600, 2400]
+    assert sorted(path.name for path in (run / "weights").iterdir()) == ["best.safetensors", "last.safetensors"]
+    assert not list((run / "checkpoints").glob("evaluated-*"))
+    assert (run / "checkpoints" / "best.ckpt").exists()
+    rows = {row["step"]: row["evaluation/score"] for row in read_metrics(run / "evaluations.jsonl")}
+    assert set(rows) == {800, 1600, 2400}
+
+
+def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
+    found = []
+    for background in (True, False):
+        run = tmp_path / str(background)
+        spec = config(evaluation={"every": 800, "games": 4, "background": background})
+        result = train(spec, num_envs=4, num_workers=1, run=run)
+        found.append([(each.step, each.figures()) for each in result.evaluations])
+    assert found[0] == found[1]
+
+
+def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(config(), num_envs=4, num_workers=1, run=run, settings=["training.steps=1600", "evaluation.every=0"])
+    for path in (run / "archive").iterdir():
+        path.unlink()
+    with pytest.raises(CheckpointError, match="archive"):
+        train(resume=run, num_workers=1, settings=["training.steps=2400"])
+    (run / "train.json").write_text("{")
+    with pytest.raises(ConfigError, match="train.json cannot be read"):
+        train(resume=run)
+
+
+def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path) -> None:
+    spec = {
+        "agent": {"type": "DDDQN", "hidden": [16], "batch_size": 16},
+        "curriculum": {"type": "Uniform", "tasks": {"type": "Named", "names": {"only": {}}}},
+        "environment": {"id": "CartPole-v1"},
+        "training": {"steps": 600, "warmup_steps": 200, "updates_per_env_step": 0.1},
+    }
+    with pytest.raises(CursusError, match="is_success"):
+        train(spec, num_envs=2, num_workers=1, run=tmp_path / "run")
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    path = tmp_path / "simple.json"
+    path.write_text(json.dumps(OLD))
+
+    def cursus(*arguments: str, expect: int = 0) -> str:
+        command = [sys.executable, "-m", "cursus", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+        assert done.returncode == expect, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    settings = [word for setting in QUICK for word in ("--set", setting)]
+    told = cursus("train", "simple.json", "--num-envs", "2", "--num-workers", "1", *settings)
+    for words in ("runs/simple", "shooting", "games", "against", "training.png", "cursus watch"):
+        assert words in told
+    assert (tmp_path / "runs" / "simple" / "training.png").stat().st_size > 10_000
+    data = json.loads(cursus("evaluate", "runs/simple", "--games", "4", "--opponent", "weak", "--json"))
+    assert data["evaluation/weak/games"] == 4
+    assert "evaluation/strong/games" not in data
+    film = json.loads(cursus("watch", "runs/simple", "--games", "1", "--json"))
+    assert (tmp_path / film["film"]).read_bytes()[:3] == b"GIF"
+    again = json.loads(cursus("train", "--resume", "runs/simple", "--num-workers", "1", "--set", "training.steps=1", "--json"))
+    assert again["completed"] is True
+    assert "all as recorded" in cursus("replay", "runs/simple")
+    assert "League" in cursus("explain", "runs/simple")
+    assert "is not the folder of a training" in cursus("evaluate", "nowhere", expect=2)
+    assert "name a configuration" in cursus("train", expect=2)
