@@ -23,7 +23,10 @@ from reporting import Figures, main, table
 
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "lunarlander": {"id": "LunarLander-v3"},
-    **{f"hockey_{mode.value}": {"id": "cursus/Hockey-v0", "mode": mode, "opponent": "other", "external": ["other"]} for mode in Mode},
+    **{
+        f"hockey_{mode.value}": {"id": "cursus/Hockey-v0", "mode": mode, "opponent": "other", "external": ["other"]}
+        for mode in Mode
+    },
     "hockey_against_weak": {"id": "cursus/Hockey-v0", "opponent": "weak"},
     "hockey_against_strong": {"id": "cursus/Hockey-v0", "opponent": "strong"},
 }

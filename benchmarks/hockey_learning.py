@@ -16,7 +16,7 @@ import cursus
 from cursus.agents import DDDQN, SAC, Agent
 from cursus.envs.hockey import HockeyEnv
 from cursus.intervals import wilson, z_of
-from cursus.train import Training, train
+from cursus.training import Training, train
 from reporting import Figures, main, table
 
 SHAPING = {"touch": 1.0, "direction": 2.0}

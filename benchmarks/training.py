@@ -10,7 +10,6 @@ import argparse
 import os
 import time
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from rich.table import Table
 import cursus
 from cursus.agents import SAC, Agent
 from cursus.envs.hockey import HockeyEnv
-from cursus.train import Training, train_agent
+from cursus.training import Training, train_agent
 from reporting import Figures, main, table
 
 CLAIMED = {1: 1.0, 2: 0.96, 4: 1.4, 8: 2.4}
@@ -96,7 +95,9 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
 
 
 def tables(figures: Figures) -> list[Table]:
-    made = table("Training in hockey", "environments", "claimed before", "steps/s, learning off", "×", "learning on", "×", "updates/s")
+    made = table(
+        "Training in hockey", "environments", "claimed before", "steps/s, learning off", "×", "learning on", "×", "updates/s"
+    )
     for num_envs in sorted(int(key.split("_")[-1]) for key in figures if key.startswith("steps_off_")):
         claimed = f"{CLAIMED[num_envs]:.2f} ×" if num_envs in CLAIMED else "–"
         off, on = (f"{figures[f'steps_{name}_{num_envs}']:,.0f}" for name in ("off", "on"))

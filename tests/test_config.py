@@ -351,7 +351,11 @@ THINGS = {
     "Drills": lambda _: _drills(),
     "Practice": lambda _: cursus.Practice(_drills(), "games"),
     "League": lambda _: cursus.League(
-        Uniform(Named({"a": {"opponent": "archive"}})), slots=2, every=5, shares={"skill": 1.0, "newest": 3.0}, rated={"mode": "x"}
+        Uniform(Named({"a": {"opponent": "archive"}})),
+        slots=2,
+        every=5,
+        shares={"skill": 1.0, "newest": 3.0},
+        rated={"mode": "x"},
     ),
     "Phase, gated": lambda _: Phase("a", Uniform(4), steps=3, gate=Wilson(threshold=0.8)),
     "Sequence": lambda _: Sequence([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4, ids=[0]))]),
@@ -397,7 +401,9 @@ def test_a_space_that_was_described_has_the_same_tasks(name, tmp_path):
         np.testing.assert_equal(again.params(task), space.params(task))
 
 
-CURRICULA = [name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Sequence", "Mixture", "Practice", "League")]
+CURRICULA = [
+    name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Sequence", "Mixture", "Practice", "League")
+]
 
 
 @pytest.mark.parametrize("name", CURRICULA)

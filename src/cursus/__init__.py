@@ -4,6 +4,8 @@ Tasks say what can be practised, a curriculum says what is practised next, a tea
 a ledger records everything.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from cursus.curricula import (
     AdaptiveMixing,
     Bidirectional,
@@ -56,6 +58,9 @@ from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
 from cursus.vector import make_vec
 
+if _TYPE_CHECKING:
+    from cursus.training.run import train
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -77,8 +82,8 @@ __all__ = [
     "FixedMixing",
     "ForgettingWatch",
     "Gate",
-    "League",
     "Generated",
+    "League",
     "LearningProgress",
     "LegacyMain",
     "LegacyVMin",
@@ -112,4 +117,18 @@ __all__ = [
     "Window",
     "make_vec",
     "read_events",
+    "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`train` is found when it is asked for: it needs torch, which takes seconds to load and is an extra."""
+    if name != "train":
+        raise AttributeError(f"module 'cursus' has no attribute {name!r}")
+    from cursus.errors import MissingExtra
+
+    try:
+        from cursus.training.run import train
+    except ImportError as error:
+        raise MissingExtra(error.name or "torch", '"cursus[agents,hockey]"') from error
+    return train

@@ -30,7 +30,8 @@ from cursus.errors import ConfigError, CursusError
 Types: TypeAlias = Mapping[str, Any]
 
 _SPACES = (
-    "Box", "Buckets", "Choice", "Discrete", "Drill", "Drills", "Generated", "Levels", "Named", "Product", "Ramp", "Single", "Span",
+    "Box", "Buckets", "Choice", "Discrete", "Drill", "Drills", "Generated", "Levels", "Named", "Product", "Ramp", "Single",
+    "Span",
 )  # fmt: skip
 
 TYPES: Types = {
@@ -40,7 +41,8 @@ TYPES: Types = {
         name: getattr(curricula, name)
         for name in (
             "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "League", "LearningProgress",
-            "LegacyMain", "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Scatter", "Sequence", "Stage", "Staged", "Trend", "Uniform",
+            "LegacyMain", "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Scatter",
+            "Sequence", "Stage", "Staged", "Trend", "Uniform",
             "Wilson", "Window",
         )
     },

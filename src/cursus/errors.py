@@ -18,6 +18,7 @@
     └── MissingExtra       an optional library is not installed (also an ImportError)
 
     CheckpointWarning      the newest checkpoint is damaged, an older one was used
+    ResumeWarning          something of a resumed run could not be brought back exactly
     MetricsWarning         a writer of metrics failed; training and the other writers go on
 """
 

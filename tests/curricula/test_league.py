@@ -77,7 +77,11 @@ def test_prioritized_fictitious_self_play_prefers_those_who_are_neither_beaten_n
 
 
 def test_skill_and_newest_and_baseline() -> None:
-    for strategy, expected in (("newest", {"archive/2"}), ("baseline", {"weak", "strong"}), ("random", {"archive/0", "archive/1", "archive/2"})):
+    for strategy, expected in (
+        ("newest", {"archive/2"}),
+        ("baseline", {"weak", "strong"}),
+        ("random", {"archive/0", "archive/1", "archive/2"}),
+    ):
         course = league(f"archive:{strategy}", slots=3, every=10)
         play(course, lambda name: 0.5, games=30)
         assert set(met(course)) == expected
@@ -107,7 +111,9 @@ def test_ratings_stay_on_the_scale_of_the_scripted_players() -> None:
 
 
 def test_practice_is_not_rated() -> None:
-    course = cursus.League(cursus.Uniform(cursus.Named({"s": {"mode": "shooting", "opponent": "weak"}})), rated={"mode": "normal"})
+    course = cursus.League(
+        cursus.Uniform(cursus.Named({"s": {"mode": "shooting", "opponent": "weak"}})), rated={"mode": "normal"}
+    )
     before = course.rating
     play(course, lambda name: 1.0, games=50)
     assert course.rating == before

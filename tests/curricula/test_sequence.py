@@ -39,7 +39,9 @@ def results(course: cursus.Sequence, successes: list[bool], first: int = 0) -> l
 
 def gated(**phase: int) -> cursus.Sequence:
     gate = cursus.Wilson(threshold=0.7)
-    return cursus.Sequence([cursus.Phase("first", cursus.Uniform(4), gate=gate, **phase), cursus.Phase("last", cursus.Uniform(4))])
+    return cursus.Sequence(
+        [cursus.Phase("first", cursus.Uniform(4), gate=gate, **phase), cursus.Phase("last", cursus.Uniform(4))]
+    )
 
 
 def test_a_phase_behind_a_gate_ends_when_it_opens() -> None:

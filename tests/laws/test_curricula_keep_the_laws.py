@@ -36,7 +36,12 @@ def make_params(rng: np.random.Generator) -> dict[str, int]:
 
 
 RAMP = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, hold=7, linear=30)
-OPPONENTS = {"alone": {"opponent": "none"}, "weak": {"opponent": "weak"}, "self": {"opponent": "archive"}, "near": {"opponent": "archive:skill"}}
+OPPONENTS = {
+    "alone": {"opponent": "none"},
+    "weak": {"opponent": "weak"},
+    "self": {"opponent": "archive"},
+    "near": {"opponent": "archive:skill"},
+}
 DRILLS = cursus.Drills(
     [
         cursus.Drill("shooting", {"alone": {"opponent": "none"}}, ramp=RAMP),

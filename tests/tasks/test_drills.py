@@ -11,7 +11,9 @@ import cursus
 from cursus.errors import SettingsError
 from cursus.testing import check_task_space
 
-RAMP = cursus.Ramp(start={"closeness": 20.0, "touch": 15.0}, final={"closeness": 1.5, "touch": 1.0, "direction": 2.0}, hold=10, linear=6)
+RAMP = cursus.Ramp(
+    start={"closeness": 20.0, "touch": 15.0}, final={"closeness": 1.5, "touch": 1.0, "direction": 2.0}, hold=10, linear=6
+)
 
 
 def test_a_ramp_holds_moves_and_stays() -> None:
@@ -41,7 +43,7 @@ def test_every_option_at_every_level_is_a_task() -> None:
     assert tasks[tasks.id("games", 1)].label == "games/strong"
     assert [tasks.place_of(task) for task in (0, 7, 8, 9)] == [0, 0, 1, 1]
     assert tasks.stages() == {"shooting": [7], "games": [8, 9]}
-    again = pickle.loads(pickle.dumps(tasks))
+    again = pickle.loads(pickle.dumps(tasks))  # noqa: S301 – our own
     assert [each.params for each in again] == [each.params for each in tasks]
 
 

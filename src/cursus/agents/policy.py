@@ -152,22 +152,31 @@ class GaussianPolicy(Policy):
 
 
 _KINDS: dict[str, type[Policy]] = {each.kind: each for each in (QPolicy, GaussianPolicy)}
+_SB3 = "sb3"
+
+
+def _policy_of(kind: Any) -> type[Policy] | None:
+    if kind == _SB3:
+        from cursus.agents.sb3 import SB3Policy  # needs a library that others do not
+
+        return SB3Policy
+    return _KINDS.get(kind) if isinstance(kind, str) else None
 
 
 def load_policy(path: str | Path, device: str = "cpu", seed: int = 0) -> Policy:
     """The policy in a file that `Policy.save` or `Agent.save_weights` has written."""
     tensors, settings = read_weights(path)
     kind = settings.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        known = ", ".join(sorted(_KINDS))
+    policy = _policy_of(kind)
+    if policy is None:
+        known = ", ".join(sorted([*_KINDS, _SB3]))
         raise CheckpointError(
             f"{path} holds weights of the kind {kind!r}. Known: {known}. Read it with the version that wrote it."
         )
-    policy = _KINDS[kind]
     try:
         with torch.device("meta"):  # no memory before the shapes are known to be those of the file
             network = policy.build(settings)
         network.load_state_dict(part_of(tensors, policy.part), assign=True)
-    except (KeyError, RuntimeError, TypeError, ValueError, IndexError) as error:
+    except (AssertionError, KeyError, RuntimeError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"{path} does not hold what it says, a policy of kind {kind}: {error}. Save it again.") from error
     return policy(network, settings, device, seed)

@@ -177,7 +177,8 @@ Overrides = Annotated[
     arg(name="set", help="Change a setting, such as training.steps=100000 or agent.learning_rate=1e-3.", metavar="NAME=VALUE"),
 ]
 Against = Annotated[
-    tyro.conf.UseAppendAction[list[str]], arg(name="opponent", help="Whom to play against: weak, strong or none. Default: both.")
+    tyro.conf.UseAppendAction[list[str]],
+    arg(name="opponent", help="Whom to play against: weak, strong or none. Default: both."),
 ]
 
 
@@ -189,14 +190,17 @@ def train(
     run: Annotated[Path | None, arg(help="The run folder. Default: a new one under runs/.", metavar="FOLDER")] = None,
     resume: Annotated[Path | None, arg(help="Go on with this run, from its newest checkpoint.", metavar="RUN")] = None,
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
-    num_workers: Annotated[int | None, arg(help="How many processes step them, this one included. Default: one per core.")] = None,
+    algo: Annotated[str | None, arg(help="Instead of its agent: DDDQN, SAC, or sb3:PPO, sb3:SAC, … of SB3.")] = None,
+    num_workers: Annotated[
+        int | None, arg(help="How many processes step them, this one included. Default: one per core.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train an agent through a course: phases, opponents, self-play, checkpoints, evaluation."""
     training = _with_agents()
     result = training.run_training(
         _console(as_json), config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings,
-        num_workers=num_workers, as_json=as_json,
+        algo=algo, num_workers=num_workers, as_json=as_json,
     )  # fmt: skip
     if as_json:
         _print_json(training.result_data(result))
@@ -226,7 +230,9 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Make a film (GIF) of games with the best weights of a run."""
-    data = _with_agents().run_film(_console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json)
+    data = _with_agents().run_film(
+        _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json
+    )
     if as_json:
         _print_json(data)
 

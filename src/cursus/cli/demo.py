@@ -114,7 +114,7 @@ def _read_plan(path: Path | None) -> dict[str, Any]:
 
 def _prepare(plan: Mapping[str, Any], seeds: Sequence[int], out: Path) -> list[Lesson]:
     """A configuration file for every training; all of them are checked before the first begins."""
-    from cursus.train.plan import read_plan
+    from cursus.training.plan import read_plan
 
     lessons = []
     for seed in seeds:
@@ -147,7 +147,7 @@ def _train(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson],
     """As many at a time as there are cores, each in its own process."""
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} %")]
     told = [TimeElapsedColumn(), TextColumn("{task.fields[told]}")]
-    waiting, running = list(lessons), []
+    waiting, running = list(lessons), list[Lesson]()
     with Progress(*columns, *told, console=console, disable=quiet) as bar:
         tasks = {id(each): bar.add_task(_name(each), total=plan["training"]["steps"], told="", start=False) for each in lessons}
         while waiting or running:
@@ -208,7 +208,12 @@ def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], 
     console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
     try:
         plot.as_png(
-            out / "demo.png", curves, title=title, x_label="steps of environments", y_label="share of games with a goal", mastery=None
+            out / "demo.png",
+            curves,
+            title=title,
+            x_label="steps of environments",
+            y_label="share of games with a goal",
+            mastery=None,
         )
         console.print(Text(f"\nThe same as a picture: {out / 'demo.png'}"))
     except MissingExtra as missing:

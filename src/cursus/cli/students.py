@@ -14,9 +14,9 @@ from rich.text import Text
 
 from cursus import config
 from cursus.cli import plot
-from cursus.cli.students_tables import LiveTable, Trials, mastery, summary_table
 from cursus.cli.looking import plain
 from cursus.cli.showroom import folder_name, how_we_were_called, make_room, write_summary
+from cursus.cli.students_tables import LiveTable, Trials, mastery, summary_table
 from cursus.curricula import Curriculum, Staged
 from cursus.errors import ConfigError, CursusError, MissingExtra
 from cursus.settings import check_count, check_share

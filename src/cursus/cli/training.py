@@ -14,14 +14,14 @@ from rich.table import Table
 
 from cursus.cli.looking import plain
 from cursus.errors import ConfigError, MissingExtra
-from cursus.train import TrainResult, Training, train
-from cursus.train.background import Evaluation
-from cursus.train.evaluate import Score, evaluate, hockey_tasks
-from cursus.train.film import film
-from cursus.train.opponents import find_weights
-from cursus.train.plan import Plan, read_plan
-from cursus.train.plots import plot_training
-from cursus.train.run import evaluation_tasks, make_env, read_record
+from cursus.training import Training, TrainResult, train
+from cursus.training.background import Evaluation
+from cursus.training.evaluate import Score, evaluate, hockey_tasks
+from cursus.training.film import film
+from cursus.training.opponents import find_weights
+from cursus.training.plan import Plan, read_plan
+from cursus.training.plots import plot_training
+from cursus.training.run import evaluation_tasks, make_env, read_record
 
 
 class LiveTraining:
@@ -53,7 +53,7 @@ class LiveTraining:
         elif episodes and all(each is not None for each in episodes):
             self._unit, self._total = "episodes", sum(each or 0 for each in episodes)
         self._task = self._bar.add_task("warming up", total=self._total or None, told="")
-        self.say(f"{plan.agent.kind.__name__} in {plain(plan.environment.id)}; everything goes to [b]{plain(str(run))}[/b]")
+        self.say(f"{plain(plan.agent.name)} in {plain(plan.environment.id)}; everything goes to [b]{plain(str(run))}[/b]")
 
     def look(self, now: Training, evaluation: Evaluation | None) -> None:
         """A report has come."""
@@ -78,8 +78,9 @@ def _told(now: Training) -> str:
     if now.success is not None:
         rate, low, high = now.success
         success = f"success {rate:.0%} ({low:.0%}–{high:.0%}) · "
-    ratio = now.figures.get("train/updates_per_env_step", 0.0)
-    speed = f"{now.steps_per_s:,.0f} steps/s · {now.updates_per_s:,.0f} updates/s ({ratio:g} per step)"
+    ratio = now.figures.get("train/updates_per_env_step")
+    per_step = "" if ratio is None else f" ({ratio:g} per step)"
+    speed = f"{now.steps_per_s:,.0f} steps/s · {now.updates_per_s:,.0f} updates/s{per_step}"
     return f"{now.steps:,} steps · {now.episodes:,} episodes · {success}{speed}"
 
 
@@ -92,6 +93,7 @@ def run_training(
     run: Path | None,
     resume: Path | None,
     settings: Sequence[str],
+    algo: str | None = None,
     num_workers: int | None,
     as_json: bool,
 ) -> TrainResult:
@@ -100,8 +102,8 @@ def run_training(
         raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
     with LiveTraining(console, quiet=as_json) as live:
         result = train(
-            config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings, num_workers=num_workers,
-            on_begin=live.begin, on_report=live.look,
+            config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings, algo=algo,
+            num_workers=num_workers, on_begin=live.begin, on_report=live.look,
         )  # fmt: skip
     if not as_json:
         _tell(console, result)
@@ -109,8 +111,8 @@ def run_training(
 
 
 def _tell(console: Console, result: TrainResult) -> None:
-    text = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates; mean return {result.mean_return:.2f}"
-    console.print(f"[b]{plain(result.run_name)}[/b]: {text}")
+    counted = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
+    console.print(f"[b]{plain(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
     if result.evaluations:
         console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
     picture = draw(result.run)
@@ -150,13 +152,15 @@ def _table(scores: Sequence[Score], title: str) -> Table:
     for score in scores:
         low, high = score.win_interval
         table.add_row(
-            plain(score.name), f"{score.win_rate:.1%}", f"{low:.1%}–{high:.1%}", f"{score.draw_rate:.1%}", f"{score.loss_rate:.1%}",
-            f"{score.games:,}", f"{score.mean_return:.2f}",
+            plain(score.name), f"{score.win_rate:.1%}", f"{low:.1%}–{high:.1%}", f"{score.draw_rate:.1%}",
+            f"{score.loss_rate:.1%}", f"{score.games:,}", f"{score.mean_return:.2f}",
         )  # fmt: skip
     return table
 
 
-def run_evaluation(console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, as_json: bool) -> dict[str, Any]:
+def run_evaluation(
+    console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, as_json: bool
+) -> dict[str, Any]:
     """Play, count, and print."""
     plan, policy, weights = _load(run)
     tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
@@ -165,13 +169,21 @@ def run_evaluation(console: Console, run: Path, *, opponents: Sequence[str], gam
     with ExitStack() as stack:
         if not as_json:
             stack.enter_context(console.status(f"{games} games of each, with {plain(weights.name)} …"))
-        scores = evaluate(policy, lambda: make_env(plan.environment, discrete=plan.agent.discrete), tasks, games=games, seed=seed)
+        scores = evaluate(
+            policy, lambda: make_env(plan.environment, discrete=plan.agent.discrete), tasks, games=games, seed=seed
+        )
     if not as_json:
         console.print(_table(scores, f"{weights}, {games} games each, both sides beginning half of them"))
-    return {"run": str(run), "weights": str(weights), **{name: value for score in scores for name, value in score.figures().items()}}
+    return {
+        "run": str(run),
+        "weights": str(weights),
+        **{name: value for score in scores for name, value in score.figures().items()},
+    }
 
 
-def run_film(console: Console, run: Path, *, out: Path | None, opponents: Sequence[str], games: int, seed: int, as_json: bool) -> dict[str, Any]:
+def run_film(
+    console: Console, run: Path, *, out: Path | None, opponents: Sequence[str], games: int, seed: int, as_json: bool
+) -> dict[str, Any]:
     """Play, and make a film of it."""
     plan, policy, weights = _load(run)
     tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
@@ -183,8 +195,16 @@ def run_film(console: Console, run: Path, *, out: Path | None, opponents: Sequen
         env.close()
     if not as_json:
         results = ", ".join(str(each) for each in made.outcomes)
-        console.print(f"{made.seconds:.0f} s of play with {plain(weights.name)} ({results}): {plain(str(made.path))}", soft_wrap=True)
-    return {"run": str(run), "film": str(made.path), "bytes": made.size, "seconds": made.seconds, "outcomes": list(made.outcomes)}
+        console.print(
+            f"{made.seconds:.0f} s of play with {plain(weights.name)} ({results}): {plain(str(made.path))}", soft_wrap=True
+        )
+    return {
+        "run": str(run),
+        "film": str(made.path),
+        "bytes": made.size,
+        "seconds": made.seconds,
+        "outcomes": list(made.outcomes),
+    }
 
 
 def _load(run: Path) -> tuple[Plan, Any, Path]:

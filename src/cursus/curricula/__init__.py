@@ -17,6 +17,7 @@ from cursus.curricula.uniform import Uniform
 
 __all__ = [
     "AdaptiveMixing", "Bidirectional", "Curriculum", "EProcess", "Evidence", "FixedMixing", "ForgettingWatch", "Gate", "League",
-    "LearningProgress", "LegacyMain", "LegacyVMin", "Mixing", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Progress", "Scatter",
+    "LearningProgress", "LegacyMain", "LegacyVMin", "Mixing", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Progress",
+    "Scatter",
     "Sequence", "Stage", "Staged", "Trend", "Uniform", "Verdict", "Wilson", "Window",
 ]  # fmt: skip

@@ -308,7 +308,8 @@ class League(Curriculum):
         """The course, the archive and the ratings."""
         missing = self._every - self._episodes % self._every
         archived = int(np.count_nonzero(self._numbers >= 0))
-        text = f"League: {archived} of {self._slots} slots taken, the next snapshot in {missing:,} episodes; rating {self._rating:.0f}"
+        text = f"League: {archived} of {self._slots} slots taken, the next snapshot in {missing:,} episodes; "
+        text += f"rating {self._rating:.0f}"
         anchors = ", ".join(f"{name} {value:.0f}" for name, value in self._anchors.items())
         return f"{self._course.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
 

@@ -145,7 +145,11 @@ class Sequence(Curriculum):
         why = f"{self._done:,} {unit}" if length is None else f"{self._done:,} of {length:,} {unit}"
         if self._evidence is not None:
             figures |= {"passed": passed, "gate": self._evidence.figures()}
-            why += f"; gate opened: {self._evidence.because(Verdict.PROMOTE)}" if passed else f"; gate shut: {self._evidence.seen()}"
+            why += (
+                f"; gate opened: {self._evidence.because(Verdict.PROMOTE)}"
+                if passed
+                else f"; gate shut: {self._evidence.seen()}"
+            )
         if self._now == len(self._phases) - 1:
             self._completed = True
             return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", figures)]

@@ -59,7 +59,7 @@ DEFINITIONS: dict[str, str] = {
     "progress/rating": "self-play: the learner's rating on the scale of the scripted players",
     "evaluation/step": "training: the step whose weights were evaluated",
     "evaluation/score": "training: wins plus half the draws, over all tasks; the best weights are those with the highest",
-    "evaluation/<name>": "training: `win_rate` with `win_low` and `win_high` (95 %), `draw_rate`, `loss_rate`, `mean_return`, `games`",
+    "evaluation/<name>": "training: `win_rate`, `win_low`, `win_high` (95 %), `draw_rate`, `loss_rate`, `mean_return`, `games`",
     "time/steps_per_s": "training: steps of environments per second since the last row",
     "time/updates_per_s": "training: gradient steps per second since the last row",
     "train/updates_per_env_step": "training: the replay ratio that was asked for",

@@ -317,7 +317,12 @@ class Processes(TaughtVectorEnv):
         errors: list[CursusError] = []
         if self._group is not None:
             own = [env for env in range(self._group.first, self._group.stop) if env in wanted]
-            act = {Command.CALL: self._group.call, Command.SET_ATTR: self._group.set_attr, Command.REPEAT: self._group.repeat}
+            group = self._group
+            act: dict[Command, Callable[..., Any]] = {
+                Command.CALL: group.call,
+                Command.SET_ATTR: group.set_attr,
+                Command.REPEAT: group.repeat,
+            }
             try:
                 found.update(zip(own, act[command](*arguments(own)) or [None] * len(own), strict=True))
             except EnvError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from diary import Diary, agent, drills, make, phases, stored
 import cursus
 from cursus.envs.hockey import HockeyEnv
 from cursus.ledger import read_events
-from cursus.train import train_agent
-from cursus.train.mirror import Mirror
+from cursus.training import train_agent
+from cursus.training.mirror import Mirror
 
 RAMP = cursus.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
 MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
@@ -94,7 +95,7 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
         on_report=lambda now: updates.append((now.steps, now.updates)),
     )
     assert set(np.unique(stored(learner)["observations"][:, 0]).tolist()) == {2.0}
-    pauses = [now - before for (_, before), (_, now) in zip(updates, updates[1:], strict=False)]
+    pauses = [now - before for (_, before), (_, now) in pairwise(updates)]
     idle = sum(each == 0 for each in pauses)
     assert idle * num_envs == pytest.approx(3 * 48, abs=4 * num_envs)
     envs.close()
@@ -106,7 +107,7 @@ def test_a_mixture_is_drawn_for_every_episode_and_environment(num_envs: int) -> 
     train_agent(envs, learner, steps=60 * 5, warmup_steps=10**6)
     options = [page["params"]["option"] for page in Diary.pages]
     assert set(Counter(options)) == {"a", "b"}
-    changes = sum(one != other for one, other in zip(options, options[1:], strict=False))
+    changes = sum(one != other for one, other in pairwise(options))
     assert changes > len(options) / 4
     envs.close()
 
@@ -135,7 +136,7 @@ def test_training_goes_on_with_nobody_on_the_other_side() -> None:
 
 
 def test_an_episode_that_is_too_long_is_cut_and_begun_anew(tmp_path: Path) -> None:
-    from cursus.train import train
+    from cursus.training import train
 
     config: dict[str, Any] = {
         "agent": {"type": "DDDQN", "hidden": [8]},

@@ -16,7 +16,7 @@ _numbers = count()
 
 
 class Diary(gymnasium.Env[Any, Any]):
-    """Observes (place of the drill, number of the episode, step, weight of touch); `length` steps, then its end or its time is over."""
+    """Observes (place of the drill, number of the episode, step, weight of touch) for `length` steps or a few more."""
 
     observation_space = spaces.Box(-1e9, 1e9, (4,), np.float32)
     action_space = spaces.Discrete(2)
@@ -54,7 +54,9 @@ def drills(**ramps: cursus.Ramp) -> cursus.Drills:
     names = ["first", "second", "third"]
     return cursus.Drills(
         [
-            cursus.Drill(name, {"a": {"place": place, "option": "a"}, "b": {"place": place, "option": "b"}}, ramp=ramps.get(name))
+            cursus.Drill(
+                name, {"a": {"place": place, "option": "a"}, "b": {"place": place, "option": "b"}}, ramp=ramps.get(name)
+            )
             for place, name in enumerate(names)
         ]
     )

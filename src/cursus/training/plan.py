@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkable
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
@@ -20,32 +20,57 @@ from cursus.envs.hockey.constants import GOAL_REWARD
 from cursus.errors import ConfigError
 from cursus.settings import check_count, check_positive
 from cursus.tasks import Drill, Drills, Ramp
-from cursus.train import legacy
-from cursus.train.opponents import CHECKPOINT, SELF, find_weights, is_learned
-from cursus.train.seats import Seats
+from cursus.training import legacy
+from cursus.training.opponents import CHECKPOINT, SELF, find_weights, is_learned
+from cursus.training.seats import Seats
+
+if TYPE_CHECKING:
+    from cursus.training.sb3 import SB3Learner
 
 HOCKEY = "cursus/Hockey-v0"
+SB3 = "sb3:"
 _MOST_TASKS = 100_000
 _FROM_ENVS = ("observation_size", "num_actions", "action_size", "num_envs", "device", "seed")
 
 
+@runtime_checkable
+class AgentPlan(Protocol):
+    """What learns, and its settings: an agent of ours, or an algorithm of Stable-Baselines3."""
+
+    @property
+    def name(self) -> str:
+        """As configurations have it."""
+
+    @property
+    def discrete(self) -> bool:
+        """Whether it chooses among actions, rather than strengths."""
+
+    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
+        """What learns, for environments like these."""
+
+
 @dataclass(frozen=True)
-class AgentPlan:
-    """Which agent, and its settings."""
+class OwnAgent:
+    """One of our agents, and its settings."""
 
     kind: type[Agent]
     settings: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """As configurations have it."""
+        return self.kind.__name__
 
     @property
     def discrete(self) -> bool:
         """Whether it chooses among actions, rather than strengths."""
         return self.kind is DDDQN
 
-    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int) -> Agent:
+    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
         """The agent, for environments like these."""
         size = seats.num_actions if self.discrete else seats.action_size
         if size is None:
-            raise ConfigError(f"{self.kind.__name__} needs {'discrete' if self.discrete else 'continuous'} actions.")
+            raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
         made: Any = self.kind
         agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
         return agent
@@ -122,9 +147,10 @@ class EnvironmentPlan:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long, how often, how much. Without `steps` a training ends with its course."""
+    """How long, how often, how much. Without `steps` and `minutes` a training ends with its course."""
 
     steps: int | None = None
+    minutes: float | None = None
     updates_per_env_step: float = 0.25
     warmup_steps: int = 2_000
     reward_scale: float = 1.0
@@ -208,26 +234,45 @@ class Plan:
         return Phases(made)
 
 
-def read_plan(source: str | Path | Mapping[str, Any], settings: Sequence[str] = ()) -> tuple[Plan, dict[str, Any]]:
+def read_plan(
+    source: str | Path | Mapping[str, Any], settings: Sequence[str] = (), *, algo: str | None = None
+) -> tuple[Plan, dict[str, Any]]:
     """A plan from a TOML or JSON file (or what would be in it), with some `settings` changed; and what was read, in full.
 
-    A JSON file in the schema of the older system, with `curriculum.phases`, is understood as well.
+    `algo`, such as `"SAC"` or `"sb3:PPO"`, takes the place of the whole table `agent`. A JSON file in the schema of the
+    older system, with `curriculum.phases`, is understood as well.
     """
     spec = dict(source) if isinstance(source, Mapping) else config.read(source)
     if legacy.is_legacy(spec):
         spec = legacy.translate(spec)
-    typed = _typed(spec)
+    if algo is not None:
+        spec = {**spec, "agent": {"type": algo}}
+    agents = _agents(spec, settings)
+    types = {**_TYPES, **agents}
+    typed = _typed(spec, agents)
     for setting in settings:
-        typed = config.override(typed, setting, types=_TYPES)
-    return config.build(typed, types=_TYPES), typed
+        typed = config.override(typed, setting, types=types)
+    return config.build(typed, types=types), typed
 
 
-def _typed(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _agents(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Callable[..., AgentPlan]]:
+    """What makes each agent; those of Stable-Baselines3 only where they are meant, as it takes seconds to load."""
+    agent = spec.get("agent")
+    named = [str(agent.get("type")) if isinstance(agent, Mapping) else ""]
+    named += [setting.partition("=")[2].strip() for setting in settings]
+    if not any(name.startswith(SB3) for name in named):
+        return dict(_OWN_AGENTS)
+    from cursus.training import sb3
+
+    return {**_OWN_AGENTS, **sb3.recipes()}
+
+
+def _typed(spec: Mapping[str, Any], agents: Mapping[str, Any]) -> dict[str, Any]:
     """The same with the type of each table written down."""
     typed: dict[str, Any] = {"type": "Plan", **spec}
     agent = typed.get("agent")
-    if isinstance(agent, Mapping) and agent.get("type") not in _AGENTS:
-        raise ConfigError(f"config.agent.type: {config.unknown(str(agent.get('type')), _AGENTS)}")
+    if isinstance(agent, Mapping) and agent.get("type") not in agents:
+        raise ConfigError(f"config.agent.type: {config.unknown(str(agent.get('type')), agents)}")
     for key, name in _TABLES.items():
         given = typed.get(key, {})
         typed[key] = {"type": name, **given} if isinstance(given, Mapping) else given
@@ -245,26 +290,25 @@ def _typed_phase(phase: Any) -> Any:
     return typed
 
 
-def _recipe(kind: type[Agent]) -> Callable[..., AgentPlan]:
+def _recipe(kind: type[Agent]) -> Callable[..., OwnAgent]:
     """A function that takes what an agent of this kind takes, but for what follows from the environments."""
     parameters = inspect.signature(kind).parameters
     hints = get_type_hints(kind.__init__)
     own = [name for name in parameters if name not in _FROM_ENVS]
 
-    def make(**settings: Any) -> AgentPlan:
-        return AgentPlan(kind, settings)
+    def make(**settings: Any) -> OwnAgent:
+        return OwnAgent(kind, settings)
 
     make.__signature__ = inspect.Signature([parameters[name] for name in own])  # type: ignore[attr-defined]
     make.__annotations__ = {name: hints[name] for name in own}
     return make
 
 
-_AGENTS: dict[str, type[Agent]] = {"DDDQN": DDDQN, "SAC": SAC}
+_OWN_AGENTS = {"DDDQN": _recipe(DDDQN), "SAC": _recipe(SAC)}
 _TABLES = {"environment": "EnvironmentPlan", "training": "TrainingPlan", "evaluation": "EvaluationPlan", "league": "LeaguePlan"}
 _TYPES: dict[str, Any] = {
     **config.TYPES,
     **{each.__name__: each for each in (Plan, PhasePlan, EnvironmentPlan, TrainingPlan, EvaluationPlan, LeaguePlan)},
-    **{name: _recipe(kind) for name, kind in _AGENTS.items()},
 }
 
 
@@ -300,7 +344,6 @@ def opponents_of(course: Curriculum) -> list[str]:
             return []
         found = [each.params.get("opponent") for each in tasks if isinstance(each.params, Mapping)]
     return list(dict.fromkeys(name for name in found if isinstance(name, str)))
-
 
 
 def external_names(course: Curriculum) -> list[str]:

@@ -15,8 +15,8 @@ from PIL import Image
 from cursus.agents import SAC
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import MissingExtra, SettingsError
-from cursus.train.evaluate import Game, Outcome, evaluate, hockey_tasks
-from cursus.train.film import film
+from cursus.training.evaluate import Game, Outcome, evaluate, hockey_tasks
+from cursus.training.film import film
 
 
 class Still:

@@ -19,8 +19,8 @@ from cursus.agents import load_policy
 from cursus.errors import CheckpointError, ConfigError, CursusError, SettingsError
 from cursus.ledger import read_events
 from cursus.metrics import definition, read_metrics
-from cursus.train import train
-from cursus.train.plan import read_plan
+from cursus.training import train
+from cursus.training.plan import read_plan
 
 OLD = {
     "curriculum": {
@@ -60,7 +60,12 @@ QUICK = ["evaluation.every=0", "evaluation.games=2", "training.report_every=200"
 
 def config(agent: str = "SAC", **more: Any) -> dict[str, Any]:
     games = {"name": "games", "episodes": 10**6, "opponents": {"weak": 1, "self": 1, "archive": 1}, "clear_buffer": True}
-    shooting = {"name": "shooting", "episodes": 6, "mode": "shooting", "shaping": {"start": {"touch": 5.0}, "final": {}, "linear": 4}}
+    shooting = {
+        "name": "shooting",
+        "episodes": 6,
+        "mode": "shooting",
+        "shaping": {"start": {"touch": 5.0}, "final": {}, "linear": 4},
+    }
     return {
         "agent": {"type": agent, "hidden": [16], "batch_size": 16, "replay_size": 3000, "n_step": 2},
         "phases": [shooting, games],

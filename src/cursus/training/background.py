@@ -21,7 +21,7 @@ from typing import Any
 
 from cursus.errors import SettingsError, WorkerError
 from cursus.settings import check_count
-from cursus.train.evaluate import MakeEnv, Score, Tasks, check_evaluation, evaluate
+from cursus.training.evaluate import MakeEnv, Score, Tasks, check_evaluation, evaluate
 from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
 from cursus.vector.worker import Parcel, pack, unpack
 

@@ -20,8 +20,8 @@ import cursus
 from cursus.errors import LedgerError, MissingExtra
 from cursus.ledger import read_events
 from cursus.metrics import JsonlWriter
-from cursus.train.evaluate import Score
-from cursus.train.plots import Span, phases, plot_training, series
+from cursus.training.evaluate import Score
+from cursus.training.plots import Span, phases, plot_training, series
 
 PHASES = ("shooting", "defence", "weak opponent", "strong opponent")
 

@@ -17,7 +17,7 @@ from cursus.checkpoint import write_atomically
 from cursus.errors import MissingExtra, SettingsError
 from cursus.settings import check_count
 from cursus.tasks import Discrete
-from cursus.train.evaluate import Acts, Game, Outcome, Table, Tasks, act, check_evaluation
+from cursus.training.evaluate import Acts, Game, Outcome, Table, Tasks, act, check_evaluation
 from cursus.vector.lesson import Lesson
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17

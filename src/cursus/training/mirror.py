@@ -8,9 +8,9 @@ from cursus.agents.replay import Batch
 from cursus.envs.hockey.actions import discrete_actions
 from cursus.types import IntArray
 
-_SIDEWAYS = [1, 2, 4, 5, 7, 8, 10, 11, 13, 15]
+_SIDEWAYS = np.array([1, 2, 4, 5, 7, 8, 10, 11, 13, 15])
 """The numbers of an observation that change their sign: across the rink, and turns."""
-_SIDEWAYS_ACTIONS = [1, 2]
+_SIDEWAYS_ACTIONS = np.array([1, 2])
 
 
 class Mirror:
@@ -23,7 +23,10 @@ class Mirror:
         self._partner: IntArray | None = None
         if fineness is not None:
             actions = list(discrete_actions(keep_mode=keep_mode, fineness=fineness))
-            turned = [tuple(-number if place in _SIDEWAYS_ACTIONS else number for place, number in enumerate(each)) for each in actions]
+            turned = [
+                tuple(-number if place in _SIDEWAYS_ACTIONS else number for place, number in enumerate(each))
+                for each in actions
+            ]
             self._partner = np.array([actions.index(each) for each in turned], dtype=np.int64)
 
     def __call__(self, batch: Batch, number: int) -> None:

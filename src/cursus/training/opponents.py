@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cursus.agents import Agent, Policy, load_policy
 from cursus.curricula.league import ARCHIVE, LATEST
 from cursus.errors import CheckpointError, SettingsError
-from cursus.types import BoolArray, Decision, IntArray, Tree
+from cursus.types import Decision, IntArray, Tree
 
 SELF = "self"
 CHECKPOINT = "checkpoint:"
@@ -32,7 +31,7 @@ def find_weights(path: str | Path) -> Path:
     for name in ("best", "last"):
         if (found := path / "weights" / f"{name}.safetensors").is_file():
             return found
-    raise CheckpointError(f"{path} is neither a file of weights nor a run with weights/best.safetensors or weights/last.safetensors.")
+    raise CheckpointError(f"{path} is neither a file of weights nor a run with weights/best.safetensors or last.safetensors.")
 
 
 class Opponents:
@@ -81,7 +80,7 @@ class Opponents:
         """Episodes with these params begin in these environments."""
         for env, each in zip(envs.tolist(), params, strict=True):
             name = each.get("opponent") if isinstance(each, Mapping) else None
-            self._held[env] = self._resolve(name) if is_learned(name) else None
+            self._held[env] = self._resolve(str(name)) if is_learned(name) else None
         self._let_go()
 
     def _resolve(self, name: str) -> str | int:
@@ -161,4 +160,3 @@ class Opponents:
         if self._folder is None:
             raise SettingsError("snapshots of a training without a run folder cannot be read again.")
         return self._folder / f"{number:06d}.safetensors"
-

@@ -8,12 +8,18 @@ from typing import Any
 from cursus.config import unknown
 from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES
 from cursus.errors import ConfigError
-from cursus.train.opponents import CHECKPOINT, SELF
+from cursus.training.opponents import CHECKPOINT, SELF
 
 _MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
 _SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
 _OPPONENTS = (*_SCRIPTED, "self_play", "weighted_mixture", "archive", "run_checkpoints")
-_AGENT_NAMES = {"discount": "gamma", "hidden_dim": "hidden", "hidden_dims": "hidden", "buffer_size": "replay_size", "tau": "target_share"}
+_AGENT_NAMES = {
+    "discount": "gamma",
+    "hidden_dim": "hidden",
+    "hidden_dims": "hidden",
+    "buffer_size": "replay_size",
+    "tau": "target_share",
+}
 _STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
 
 Shares = dict[str, float]
@@ -189,8 +195,14 @@ def _shaping(where: str, given: Any) -> dict[str, Any]:
     """The reward holds closeness once already, so that what is given for it comes on top."""
     needed = ("N", "K", "CLOSENESS_START", "TOUCH_START", "CLOSENESS_FINAL", "TOUCH_FINAL", "DIRECTION_FINAL")
     table = _Table(where, given, (*needed, "DIRECTION_START"), needed)
-    start = {"closeness": 1.0 + table["CLOSENESS_START"], "touch": table["TOUCH_START"], "direction": table.get("DIRECTION_START", 0.0)}
-    final = {"closeness": 1.0 + table["CLOSENESS_FINAL"], "touch": table["TOUCH_FINAL"], "direction": table["DIRECTION_FINAL"]}
+    start, final = (
+        {
+            "closeness": 1.0 + table[f"CLOSENESS_{end}"],
+            "touch": table[f"TOUCH_{end}"],
+            "direction": table.get(f"DIRECTION_{end}", 0.0),
+        }
+        for end in ("START", "FINAL")
+    )
     return {"hold": table["N"], "linear": table["K"], "start": start, "final": final}
 
 
@@ -200,7 +212,7 @@ def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
     shared = _Table("config.hyperparameters", top, ("learning_rate", "batch_size"))
     own = dict(agent.get("hyperparameters") or {})
     fineness = own.pop("action_fineness", None)
-    settings = {_AGENT_NAMES.get(key, key): value for key, value in own.items()}
+    settings = {_AGENT_NAMES.get(str(key), str(key)): value for key, value in own.items()}
     for key in ("learning_rate", "batch_size"):
         if key in shared:
             settings.setdefault(key, shared[key])

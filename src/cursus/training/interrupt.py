@@ -16,7 +16,10 @@ class Interrupt:
         self._before: Any = None
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
             self._before = signal.signal(signal.SIGINT, self._hear)
         return self
 

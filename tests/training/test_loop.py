@@ -18,7 +18,7 @@ import cursus
 from cursus.agents import DDDQN
 from cursus.errors import ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
-from cursus.train import train_agent as train
+from cursus.training import train_agent as train
 
 
 class Match(gymnasium.Env[Any, Any]):

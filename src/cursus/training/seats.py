@@ -61,5 +61,6 @@ class Seats:
 def _check_unit(space: spaces.Box) -> None:
     if not (np.all(space.low == -1.0) and np.all(space.high == 1.0)):
         raise SettingsError(
-            f"our agents act between -1 and 1, this space is {space}. Wrap it: gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)."
+            f"our agents act between -1 and 1, this space is {space}. "
+            "Wrap it: gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)."
         )

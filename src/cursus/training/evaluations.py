@@ -8,14 +8,21 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from cursus.agents import Agent, load_policy
+from cursus.agents import Policy, load_policy
 from cursus.metrics import JsonlWriter, read_metrics
-from cursus.train.background import BackgroundEvaluator, Evaluation
-from cursus.train.evaluate import MakeEnv, Tasks, evaluate
+from cursus.training.background import BackgroundEvaluator, Evaluation
+from cursus.training.evaluate import MakeEnv, Tasks, evaluate
 
 BEST, LAST = "best.safetensors", "last.safetensors"
+
+
+class Learner(Protocol):
+    """What can be evaluated while it learns."""
+
+    def freeze(self) -> Policy:
+        """What acts, as it is now."""
 
 
 class Evaluations:
@@ -27,7 +34,7 @@ class Evaluations:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Learner,
         run: Path,
         make_env: MakeEnv,
         tasks: Tasks,

@@ -25,8 +25,8 @@ from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
 from cursus.intervals import wilson, z_of
-from cursus.train.background import BackgroundEvaluator, Evaluation
-from cursus.train.evaluate import Score, evaluate, hockey_tasks
+from cursus.training.background import BackgroundEvaluator, Evaluation
+from cursus.training.evaluate import Score, evaluate, hockey_tasks
 
 
 @dataclass

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -19,15 +20,19 @@ from cursus.checkpoint import write_atomically
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import ConfigError, SettingsError
 from cursus.settings import check_count
-from cursus.train.background import Evaluation
-from cursus.train.evaluate import Tasks, hockey_tasks
-from cursus.train.evaluations import LAST, Evaluations
-from cursus.train.loop import Training, train_agent
-from cursus.train.mirror import Mirror
-from cursus.train.opponents import Opponents
-from cursus.train.plan import EnvironmentPlan, Plan, external_names, read_plan
-from cursus.train.seats import Seats
+from cursus.training.background import Evaluation
+from cursus.training.evaluate import Tasks, hockey_tasks
+from cursus.training.evaluations import LAST, Evaluations
+from cursus.training.loop import train_agent
+from cursus.training.mirror import Mirror
+from cursus.training.opponents import Opponents
+from cursus.training.plan import EnvironmentPlan, Plan, external_names, read_plan
+from cursus.training.report import Training
+from cursus.training.seats import Seats
 from cursus.vector import make_vec
+
+if TYPE_CHECKING:
+    from cursus.training.sb3 import SB3Learner
 
 RECORD = "train.json"
 _SCHEMA = 1
@@ -61,6 +66,7 @@ def train(
     run: str | Path | None = None,
     resume: str | Path | None = None,
     settings: Sequence[str] = (),
+    algo: str | None = None,
     num_workers: int | None = None,
     on_begin: Callable[[Plan, Path], None] = lambda plan, run: None,
     on_report: Callable[[Training, Evaluation | None], None] = lambda training, evaluation: None,
@@ -68,11 +74,15 @@ def train(
     """Train as a configuration says: a TOML or JSON file, or a mapping of what would be in one.
 
     `num_envs` (8 unless given) changes the speed and nothing else; `settings` are changes such as `"training.steps=1000"`.
+    `algo` takes the place of the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as `"sb3:PPO"`.
     The `run` folder is a new one under `runs/` unless given. With `resume` the run in that folder goes on from its newest
     checkpoint, exactly as if it had never been stopped; then only `settings`, `device` and `num_workers` may be given.
     """
     with ExitStack() as stack:
-        job = _Job.resumed(resume, config, num_envs, device, settings) if resume else _Job.new(config, num_envs, device, run, settings)
+        if resume:
+            job = _Job.resumed(resume, config, num_envs, device, settings, algo)
+        else:
+            job = _Job.new(config, num_envs, device, run, settings, algo)
         stack.enter_context(_one_thread(job.device))
         made = job.prepare(num_workers, stack)
         on_begin(job.plan, job.run)
@@ -91,17 +101,21 @@ class _Job:
     is_resumed: bool
 
     @classmethod
-    def new(cls, config: Any, num_envs: int | None, device: str | None, run: Any, settings: Sequence[str]) -> _Job:
+    def new(
+        cls, config: Any, num_envs: int | None, device: str | None, run: Any, settings: Sequence[str], algo: str | None
+    ) -> _Job:
         if config is None:
             raise SettingsError("give a configuration, or resume=… the folder of a run.")
-        plan, spec = read_plan(config, settings)
+        plan, spec = read_plan(config, settings, algo=algo)
         name = "train" if isinstance(config, Mapping) else Path(config).stem
         return cls(plan, spec, 8 if num_envs is None else num_envs, device or "cpu", _folder(run, name), is_resumed=False)
 
     @classmethod
-    def resumed(cls, run: str | Path, config: Any, num_envs: int | None, device: str | None, settings: Sequence[str]) -> _Job:
+    def resumed(
+        cls, run: str | Path, config: Any, num_envs: int | None, device: str | None, settings: Sequence[str], algo: str | None
+    ) -> _Job:
         record = read_record(run)
-        if config is not None or num_envs not in (None, record["num_envs"]):
+        if config is not None or algo is not None or num_envs not in (None, record["num_envs"]):
             raise SettingsError(f"{run} goes on as it began, with {record['num_envs']} environments and its own configuration.")
         plan, spec = read_plan(record["plan"], settings)
         return cls(plan, spec, record["num_envs"], device or record["device"], Path(run), is_resumed=True)
@@ -111,8 +125,8 @@ class _Job:
         try:
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError) as error:
-            first = str(error).splitlines()[0]
-            raise SettingsError(f"device={self.device!r} cannot be used here: {first} Use cpu, or cuda where there is a GPU.") from None
+            why = str(error).splitlines()[0]
+            raise SettingsError(f"device={self.device!r} cannot be used here: {why} Use cpu, or cuda with a GPU.") from None
 
     def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
@@ -123,14 +137,14 @@ class _Job:
         first = env()
         seats = Seats(first.observation_space, first.action_space, players=2 if external else 1)
         first.close()
-        agent = plan.agent.make(seats, num_envs=self.num_envs, device=self.device, seed=plan.seed)
+        agent = plan.agent.make(seats, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training)
         opponents = None
-        if external:
+        if external and isinstance(agent, Agent):
             opponents = Opponents(
                 agent, external, self.num_envs, blank=seats.blank(self.num_envs), run=self.run, seed=plan.seed,
                 deterministic=plan.training.deterministic_opponents,
             )  # fmt: skip
-        if plan.training.mirror:
+        if plan.training.mirror and isinstance(agent, Agent):
             agent.augment = _mirror(plan)
         score = hockey_score if plan.plays_hockey else None
         envs = make_vec(
@@ -150,7 +164,7 @@ class _Prepared:
 
     job: _Job
     envs: Any
-    agent: Agent
+    agent: Agent | SB3Learner
     opponents: Opponents | None
     stack: ExitStack
 
@@ -158,14 +172,22 @@ class _Prepared:
         plan, run = self.job.plan, self.job.run
         evaluations = self._evaluations()
         plans = plan.training
-        result = train_agent(
-            self.envs, self.agent, steps=plans.steps, updates_per_env_step=plans.updates_per_env_step,
-            warmup_steps=plans.warmup_steps, report_every=plans.report_every, checkpoint_every=plans.checkpoint_every,
-            seed=plan.seed, run=run, opponents=self.opponents,
-            forget_before=[phase.name for phase in plan.phases[1:] if phase.clear_buffer],
-            companions=[] if evaluations is None else [evaluations],
-            on_report=lambda now: on_report(now, None if evaluations is None else evaluations.latest),
-        )  # fmt: skip
+        common: dict[str, Any] = {
+            "steps": plans.steps, "minutes": plans.minutes, "report_every": plans.report_every,
+            "checkpoint_every": plans.checkpoint_every,
+            "seed": plan.seed, "run": run, "forget_before": [phase.name for phase in plan.phases[1:] if phase.clear_buffer],
+            "companions": [] if evaluations is None else [evaluations],
+            "on_report": lambda now: on_report(now, None if evaluations is None else evaluations.latest),
+        }  # fmt: skip
+        if isinstance(self.agent, Agent):
+            ratio, warmup = plans.updates_per_env_step, plans.warmup_steps
+            result = train_agent(
+                self.envs, self.agent, updates_per_env_step=ratio, warmup_steps=warmup, opponents=self.opponents, **common
+            )
+        else:
+            from cursus.training.sb3 import train_sb3
+
+            result = train_sb3(self.envs, self.agent, **common)
         if evaluations is None:
             (run / "weights").mkdir(mode=0o700, exist_ok=True)
             self.agent.freeze().save(run / "weights" / LAST)
@@ -223,7 +245,7 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
     if isinstance(env.action_space, spaces.Box):
-        env = gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)
+        env = gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
     return env
 
 

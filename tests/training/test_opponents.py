@@ -10,7 +10,7 @@ import pytest
 
 from cursus.agents import DDDQN, SAC
 from cursus.errors import CheckpointError, SettingsError
-from cursus.train.opponents import Opponents, find_weights, is_learned
+from cursus.training.opponents import Opponents, find_weights, is_learned
 from cursus.types import Decision
 
 VIEWS = np.random.default_rng(0).normal(size=(6, 18)).astype(np.float32)
