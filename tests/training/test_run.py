@@ -300,7 +300,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
     settings = [word for setting in QUICK for word in ("--set", setting)]
     told = cursus("train", "simple.json", "--num-envs", "2", "--num-workers", "1", *settings)
-    for words in ("runs/simple", "shooting", "games", "against", "training.png", "cursus watch"):
+    for words in ("runs/simple", "shooting", "games", "strong", "training.png", "cursus watch"):
         assert words in told
     assert (tmp_path / "runs" / "simple" / "training.png").stat().st_size > 10_000
     data = json.loads(cursus("evaluate", "runs/simple", "--games", "4", "--opponent", "weak", "--json"))

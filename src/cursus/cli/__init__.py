@@ -31,7 +31,7 @@ def demo(
     seeds: Annotated[int | None, arg(help="How often each course is tried. Default: as the configuration says.")] = None,
     as_json: Json = False,
 ) -> None:
-    """See what a curriculum buys: an agent learns to score in hockey, with a curriculum and without one."""
+    """See what a curriculum buys: an agent learns for real, with a curriculum and without one, in about two minutes."""
     run_demo(_console(as_json), out, config, seeds, as_json=as_json)
 
 

@@ -28,7 +28,10 @@ from cursus.intervals import wilson, z_of
 from cursus.ledger import read_events
 from cursus.metrics import read_metrics
 
-_KEYS = ("num_envs", "seeds", "games", "target", "agent", "training", "courses")
+_KEYS = ("title", "num_envs", "seeds", "games", "target", "environment", "agent", "training", "tasks", "courses")
+_EVALUATIONS = 16
+_HALF = 0.5
+_TOLD = ("promotion", "demotion", "graduation", "phase", "completion")
 _MARK = "cursus demo"
 _LOOK_S = 0.5
 
@@ -67,9 +70,14 @@ class Lesson:
             self.rows = list(read_metrics(self.run / "metrics.jsonl"))
         if not (self.run / "events.jsonl").exists():
             return []
-        decided = [event["text"] for event in read_events(self.run) if event["event"] == "decision"]
+        decided = [event["text"] for event in read_events(self.run) if event.get("kind") in _TOLD]
         fresh, self.told = decided[self.told :], len(decided)
         return fresh
+
+    def tidy(self) -> None:
+        """Remove what only the start needed."""
+        for path in (self.config, self.config.with_suffix(".log")):
+            path.unlink(missing_ok=True)
 
     def wins(self) -> list[tuple[float, float]]:
         """Steps and win rates of its evaluations, from nothing."""
@@ -118,11 +126,11 @@ def _prepare(plan: Mapping[str, Any], seeds: Sequence[int], out: Path) -> list[L
 
     lessons = []
     for seed in seeds:
-        for name, phases in plan["courses"].items():
-            every = max(plan["training"]["steps"] // 8, 1)
+        for name, course in plan["courses"].items():
+            every = max(plan["training"]["steps"] // _EVALUATIONS, 1)
             evaluation = {"every": every, "games": plan["games"], "background": False, "tasks": {"target": plan["target"]}}
-            shared = {"agent": plan["agent"], "training": plan["training"]}
-            spec = {"seed": seed, **shared, "phases": phases, "evaluation": evaluation}
+            shared = {key: plan[key] for key in ("agent", "training", "environment")}
+            spec = {"seed": seed, **shared, "curriculum": {"tasks": plan["tasks"], **course}, "evaluation": evaluation}
             read_plan(spec)
             run = out / f"{folder_name(name)}-{seed}"
             path = run.with_suffix(".json")
@@ -165,10 +173,11 @@ def _train(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson],
                     row = lesson.rows[-1]
                     success = row.get("rollout/success_rate", 0.0)
                     speed = row.get("time/steps_per_s", 0.0)
-                    words = f"goals in {success:.0%} of the last episodes · {speed:,.0f} steps/s"
+                    words = f"success {success:.0%} in what is practised now · {speed:,.0f} steps/s"
                     bar.update(tasks[id(lesson)], completed=row["step"], told=words)
                 if over:
                     running.remove(lesson)
+                    lesson.tidy()
                     bar.stop_task(tasks[id(lesson)])
 
 
@@ -189,20 +198,27 @@ def _data(lessons: Sequence[Lesson], plan: Mapping[str, Any]) -> dict[str, Any]:
             "win_rate": won / games,
             "interval": [low, high],
             "each": [lesson.final()[0] / lesson.final()[1] for lesson in own],
+            "half_after": [next((step for step, rate in lesson.wins() if rate >= _HALF), None) for lesson in own],
         }
-    return {"target": plan["target"], "steps": plan["training"]["steps"], "num_envs": plan["num_envs"], "courses": courses}
+    return {
+        "title": plan["title"],
+        "target": plan["target"],
+        "steps": plan["training"]["steps"],
+        "num_envs": plan["num_envs"],
+        "courses": courses,
+    }
 
 
 def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], data: Mapping[str, Any], out: Path) -> None:
-    target = plan["target"]
-    title = f"Goals against the {target['opponent']} keeper after {data['steps']:,} steps in {data['num_envs']} environments"
+    title = f"{plan['title'].capitalize()}, after {data['steps']:,} steps in {data['num_envs']} environments"
     table = Table(title=title, title_justify="left")
-    for column in ("course", "goals", "95 % interval", "games", "each training"):
+    for column in ("course", "reached", "95 % interval", "each training", "reached by half after"):
         table.add_column(column, justify="left" if column == "course" else "right")
     for name, found in data["courses"].items():
         low, high = found["interval"]
         each = ", ".join(f"{rate:.0%}" for rate in found["each"])
-        table.add_row(plain(name), f"{found['win_rate']:.1%}", f"{low:.1%}–{high:.1%}", f"{found['games']:,}", each)
+        half = ", ".join("never" if step is None else f"{step:,.0f}" for step in found["half_after"])
+        table.add_row(plain(name), f"{found['win_rate']:.1%}", f"{low:.1%}–{high:.1%}", each, half)
     console.print(table)
     curves = {plain(name): [lesson.wins() for lesson in lessons if lesson.course == name] for name in plan["courses"]}
     console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
@@ -212,7 +228,7 @@ def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], 
             curves,
             title=title,
             x_label="steps of environments",
-            y_label="share of games with a goal",
+            y_label=f"share of games that reach {plan['title']}",
             mastery=None,
         )
         console.print(Text(f"\nThe same as a picture: {out / 'demo.png'}"))
@@ -220,5 +236,5 @@ def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], 
         console.print(Text(f"\nNo picture: {missing}"))
     run, cursus = lessons[-1].run, how_we_were_called()
     console.print("Every assignment, result and decision is on record. Look at it, or train for longer:")
-    for command in (f"explain {run}", f"watch {run} --opponent strong", "train examples/hockey_weak.toml"):
+    for command in (f"explain {run}", f"watch {run}", "train examples/hockey_shooting.toml --num-envs 8"):
         console.print(Text(f"  {cursus} {command}", "cyan"), soft_wrap=True)

@@ -63,7 +63,7 @@ class LiveTraining:
         if evaluation is not None and evaluation is not self._told:
             self._told = evaluation
             for score in evaluation.scores:
-                self.say(f"{evaluation.step:>10,} steps: against {plain(score.text)}")
+                self.say(f"{evaluation.step:>10,} steps: {plain(score.text)}")
         done = now.steps if self._unit == "steps" else now.episodes
         self._bar.update(self._task, completed=done, description=plain(now.phase or "training"), told=_told(now))
 
@@ -147,8 +147,8 @@ def result_data(result: TrainResult) -> dict[str, Any]:
 
 def _table(scores: Sequence[Score], title: str) -> Table:
     table = Table(title=title, title_justify="left")
-    for column in ("against", "won", "95 %", "drawn", "lost", "games", "mean return"):
-        table.add_column(column, justify="left" if column == "against" else "right")
+    for column in ("task", "won", "95 %", "drawn", "lost", "games", "mean return"):
+        table.add_column(column, justify="left" if column == "task" else "right")
     for score in scores:
         low, high = score.win_interval
         table.add_row(
@@ -173,7 +173,9 @@ def run_evaluation(
             policy, lambda: make_env(plan.environment, discrete=plan.agent.discrete), tasks, games=games, seed=seed
         )
     if not as_json:
-        console.print(_table(scores, f"{weights}, {games} games each, both sides beginning half of them"))
+        console.print(
+            _table(scores, f"{weights}, {games} games each{', both sides beginning half of them' if plan.plays_hockey else ''}")
+        )
     return {
         "run": str(run),
         "weights": str(weights),

@@ -9,7 +9,10 @@ import gymnasium as _gymnasium
 
 __all__ = ["register_envs"]
 
-_ENTRY_POINTS = {"cursus/Hockey-v0": "cursus.envs.hockey.env:HockeyEnv"}
+_ENTRY_POINTS = {
+    "cursus/Hockey-v0": "cursus.envs.hockey.env:HockeyEnv",
+    "cursus/Keys-v0": "cursus.envs.keys:KeysEnv",
+}
 
 
 def register_envs() -> None:

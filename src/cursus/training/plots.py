@@ -44,7 +44,7 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
     """
     run = Path(run)
     path = run / "training.png" if path is None else Path(path)
-    rows = list(read_metrics(run / "metrics.jsonl"))
+    rows = _rows(run)
     if not rows:
         raise LedgerError(f"{run / 'metrics.jsonl'} has no rows yet: there is nothing to draw.")
     panels = [(title, draw) for title, draw in _panels(rows) if draw is not None]
@@ -86,6 +86,16 @@ def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[
 
 def _step_at(moment: float, times: Sequence[tuple[float, float]]) -> float:
     return float(np.interp(moment, *np.array(sorted(times)).T))
+
+
+def _rows(run: Path) -> list[Row]:
+    """The metrics, with evaluations at the steps whose weights they played with."""
+    rows: list[Row] = list(read_metrics(run / "metrics.jsonl"))
+    evaluations = run / "evaluations.jsonl"
+    if not rows or not evaluations.exists():
+        return rows
+    rest: list[Row] = [{name: value for name, value in row.items() if not name.startswith("evaluation/")} for row in rows]
+    return sorted([*rest, *read_metrics(evaluations)], key=lambda row: float(row["step"]))
 
 
 def _decisions(run: Path) -> list[dict[str, Any]]:

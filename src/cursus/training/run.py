@@ -241,7 +241,9 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
         shorter = plan.max_episode_steps is not None and plan.max_episode_steps < _LONGEST_GAME
         return gymnasium.wrappers.TimeLimit(env, plan.max_episode_steps or 1) if shorter else env
     try:
-        env = gymnasium.make(plan.id, max_episode_steps=plan.max_episode_steps, render_mode=render_mode, **plan.settings)
+        env = gymnasium.make(
+            plan.id, plan.max_episode_steps, disable_env_checker=True, render_mode=render_mode, **plan.settings
+        )
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
     if isinstance(env.action_space, spaces.Box):

@@ -1,0 +1,138 @@
+"""Rooms in a row, a key to every door, and a goal in the last room: nothing is rewarded before it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from cursus.errors import SettingsError, TaskError
+
+MOST_DOORS = 6
+_SIDE = 4
+_STEPS_PER_ROOM = 20
+_MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+_NUMBERS = 11
+_CELL = 24  # pixels
+_COLOURS = {
+    "floor": (238, 238, 234),
+    "wall": (70, 74, 82),
+    "door": (176, 112, 60),
+    "open": (222, 200, 176),
+    "key": (230, 180, 40),
+    "goal": (60, 160, 90),
+    "agent": (47, 126, 216),
+}
+
+
+class KeysEnv(gymnasium.Env[Any, Any]):
+    """Walk to the key, with it through the door, and so on to the goal: a chain in which every link needs the one before.
+
+    The task is how many doors there are, from 0 to 6: `reset(options={"task": {"doors": 2}})`, or `options={"doors": 2}`.
+    Where agent, keys, doors and goal are is drawn for every episode, which ends at the goal (reward 1, `is_success`) or after
+    20 steps for each room. One sees where one is in the room, whether one holds its key, and where key, door and goal of this
+    room are; but neither what they are good for nor what lies behind the door.
+
+    >>> env = KeysEnv(doors=1)
+    >>> observation, info = env.reset(seed=0, options={"doors": 3})
+    >>> observation.shape, env.doors
+    ((11,), 3)
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012 – Gymnasium's own convention
+
+    def __init__(self, doors: int = 3, *, render_mode: str | None = None) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise SettingsError(f"render_mode={render_mode!r} must be None or 'rgb_array'.")
+        self.render_mode = render_mode
+        self._default = self.doors = _doors(doors)
+        self.observation_space = spaces.Box(-1.0, 1.0, (_NUMBERS,), np.float32)
+        self.action_space = spaces.Discrete(len(_MOVES))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode of the task in the options, or of the one that the environment was made for."""
+        super().reset(seed=seed)
+        self.doors = _task(options, self._default)
+        draw = self.np_random.integers
+        rooms = self.doors + 1
+        self._keys = draw(_SIDE, size=(rooms, 2)).tolist()
+        self._door_rows = draw(_SIDE, size=rooms).tolist()
+        self._goal = draw(_SIDE, size=2).tolist()
+        self._room, (self._x, self._y) = 0, draw(_SIDE, size=2).tolist()
+        while self.doors == 0 and [self._x, self._y] == self._goal:
+            self._x, self._y = draw(_SIDE, size=2).tolist()
+        self._has_key = self.doors > 0 and [self._x, self._y] == self._keys[0]
+        self._left = _STEPS_PER_ROOM * rooms
+        return self._look(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Left, right, up or down. Keys are taken by walking over them, doors opened by walking into them."""
+        across, down = _MOVES[int(action)]
+        self._walk(self._x + across, self._y + down)
+        self._left -= 1
+        last = self._room == self.doors
+        won = last and [self._x, self._y] == self._goal
+        return self._look(), float(won), won, not won and self._left == 0, {"is_success": won, "rooms": self._room}
+
+    def _walk(self, x: int, y: int) -> None:
+        last = self._room == self.doors
+        if x == _SIDE and not last and self._has_key and y == self._door_rows[self._room]:
+            self._room, self._x, self._y, self._has_key = self._room + 1, 0, y, False
+        elif 0 <= x < _SIDE and 0 <= y < _SIDE:
+            self._x, self._y = x, y
+        if self._room < self.doors and [self._x, self._y] == self._keys[self._room]:
+            self._has_key = True
+
+    def _look(self) -> NDArray[np.float32]:
+        """Where one is, the key in hand, whether this is the last room; then key, door and goal, as seen from here."""
+        last = self._room == self.doors
+        key = (0, 0) if last or self._has_key else (self._keys[self._room][0] - self._x, self._keys[self._room][1] - self._y)
+        door = (0, 0) if last else (_SIDE - self._x, self._door_rows[self._room] - self._y)
+        goal = (self._goal[0] - self._x, self._goal[1] - self._y) if last else (0, 0)
+        here = (self._x / (_SIDE - 1), self._y / (_SIDE - 1), float(self._has_key), float(last))
+        there = [distance / _SIDE for each in (key, door, goal) for distance in each]
+        rooms_left = (self.doors - self._room) / MOST_DOORS
+        return np.array([*here, *there, rooms_left], np.float32)
+
+    def render(self) -> Any:
+        """The rooms from above, as an array of height, width and colour."""
+        if self.render_mode is None:
+            return None
+        width = (_SIDE + 1) * (self.doors + 1) + 1
+        cells = np.full((_SIDE + 2, width, 3), _COLOURS["wall"], np.uint8)
+        for room in range(self.doors + 1):
+            left = 1 + room * (_SIDE + 1)
+            cells[1 : _SIDE + 1, left : left + _SIDE] = _COLOURS["floor"]
+            if room < self.doors:
+                opened = room < self._room
+                cells[1 + self._door_rows[room], left + _SIDE] = _COLOURS["open" if opened else "door"]
+                if not opened and not (room == self._room and self._has_key):
+                    cells[1 + self._keys[room][1], left + self._keys[room][0]] = _COLOURS["key"]
+            else:
+                cells[1 + self._goal[1], left + self._goal[0]] = _COLOURS["goal"]
+        cells[1 + self._y, 1 + self._room * (_SIDE + 1) + self._x] = _COLOURS["agent"]
+        return cells.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
+
+
+def _task(options: Mapping[str, Any] | None, default: int) -> int:
+    """How many doors the options of a reset ask for."""
+    given: Any = options or {}
+    if "task" in given:
+        task = given["task"]
+        given = task if isinstance(task, Mapping) else getattr(task, "params", task)
+    if not isinstance(given, Mapping) or not set(given) <= {"doors"}:
+        raise TaskError(f"a task is a mapping with doors, not {given!r:.80}.")
+    try:
+        return _doors(given.get("doors", default))
+    except SettingsError as error:
+        raise TaskError(str(error)) from None
+
+
+def _doors(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= MOST_DOORS:
+        raise SettingsError(f"doors={value!r} must be a whole number from 0 to {MOST_DOORS}.")
+    return int(value)
