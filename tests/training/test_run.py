@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cursus.agents import load_policy
-from cursus.errors import CheckpointError, ConfigError, CursusError, SettingsError
+from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
 from cursus.ledger import read_events
 from cursus.metrics import definition, read_metrics
 from cursus.training import train
@@ -263,6 +263,20 @@ def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
         result = train(spec, num_envs=4, num_workers=1, run=run)
         found.append([(each.step, each.figures()) for each in result.evaluations])
     assert found[0] == found[1]
+
+
+def test_an_evaluator_that_is_killed_does_not_end_the_training(tmp_path: Path) -> None:
+    def kill(now: Any, evaluation: Any) -> None:
+        for child in multiprocessing.active_children():
+            if child.name == "cursus evaluator":
+                child.kill()
+
+    spec = config(evaluation={"every": 800, "games": 4, "background": True})
+    with pytest.warns(MetricsWarning, match="evaluation goes on between steps"):
+        result = train(spec, num_envs=4, num_workers=1, run=tmp_path / "run", on_report=kill)
+    assert result.steps == 2400
+    assert result.evaluations[-1].step == 2400
+    assert not [child for child in multiprocessing.active_children() if child.name == "cursus evaluator"]
 
 
 def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None:

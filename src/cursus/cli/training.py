@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,6 +37,7 @@ class LiveTraining:
         self._phase = ""
         self._told: Evaluation | None = None
         self._unit, self._total = "steps", 0
+        self._run: Path | None = None
 
     def __enter__(self) -> LiveTraining:
         self._bar.__enter__()
@@ -47,6 +48,7 @@ class LiveTraining:
 
     def begin(self, plan: Plan, run: Path) -> None:
         """The training is about to begin."""
+        self._run = run
         episodes = [phase.episodes for phase in plan.phases]
         if plan.training.steps is not None:
             self._unit, self._total = "steps", plan.training.steps
@@ -66,6 +68,16 @@ class LiveTraining:
                 self.say(f"{evaluation.step:>10,} steps: {plain(score.text)}")
         done = now.steps if self._unit == "steps" else now.episodes
         self._bar.update(self._task, completed=done, description=plain(now.phase or "training"), told=_told(now))
+
+    @contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Say how to go on after Ctrl-C."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._run is not None:
+                self.say(f"Stopped, and saved. Go on with: [b]cursus train --resume {plain(str(self._run))}[/b]")
+            raise
 
     def say(self, text: str) -> None:
         """A line above the bar."""
@@ -100,7 +112,7 @@ def run_training(
     """Train, and say what came of it."""
     if config is None and resume is None:
         raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
-    with LiveTraining(console, quiet=as_json) as live:
+    with LiveTraining(console, quiet=as_json) as live, live.interrupted():
         result = train(
             config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings, algo=algo,
             num_workers=num_workers, on_begin=live.begin, on_report=live.look,

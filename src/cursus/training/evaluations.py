@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 from cursus.agents import Policy, load_policy
+from cursus.checkpoint import list_checkpoints
+from cursus.errors import MetricsWarning, WorkerError
 from cursus.metrics import JsonlWriter, read_metrics
 from cursus.training.background import BackgroundEvaluator, Evaluation
 from cursus.training.evaluate import MakeEnv, Tasks, evaluate
 
+_LOOK_S = 0.05
 BEST, LAST = "best.safetensors", "last.safetensors"
 
 
@@ -51,11 +55,12 @@ class Evaluations:
         self._background: BackgroundEvaluator | None = None
         self._in_background = background
         self._done: list[Evaluation] = []
-        self._asked = max(resumed_at, 0)
         (run / "weights").mkdir(mode=0o700, exist_ok=True)
         path = run / "evaluations.jsonl"
         known = list(read_metrics(path)) if path.exists() and resumed_at >= 0 else []
-        self._best = max((row["evaluation/score"] for row in known if row["step"] <= resumed_at), default=-1.0)
+        known = [row for row in known if row["step"] <= resumed_at]
+        self._best = max((row["evaluation/score"] for row in known), default=-1.0)
+        self._asked = max((int(row["step"]) for row in known), default=0)
         self._writer = self._stack.enter_context(JsonlWriter(path, resume=resumed_at))
 
     @property
@@ -72,20 +77,37 @@ class Evaluations:
         """Begin an evaluation if one is due; the figures of one that has come."""
         if self._every and steps // self._every > self._asked // self._every:
             self._asked = steps
-            self._begin(steps, save())
-        return self._take(self._background.poll() if self._background is not None else [])
+            return self._take([*self._come(), *self._begin(steps, save())])
+        return self._take(self._come())
 
-    def _begin(self, steps: int, checkpoint: Path | None) -> None:
+    def _come(self) -> list[Evaluation]:
+        """Those that were played in the background."""
+        try:
+            return [] if self._background is None else self._background.poll()
+        except WorkerError as error:
+            self._give_up(error)
+            return []
+
+    def _begin(self, steps: int, checkpoint: Path | None) -> list[Evaluation]:
+        """Evaluate the weights of this moment: in the background, or now."""
         weights = self._run / "weights" / f"{steps:012d}.safetensors"
         self._agent.freeze().save(weights)
         if checkpoint is not None:
-            os.link(checkpoint, self._candidate(steps))
-        if not self._in_background:
-            self._take([self._play(steps, weights)])
-            return
-        if self._background is None:
-            self._background = self._stack.enter_context(BackgroundEvaluator(**self._settings))
-        self._background.submit(steps, weights)
+            _link(checkpoint, self._candidate(steps))
+        try:
+            if self._in_background:
+                if self._background is None:
+                    self._background = self._stack.enter_context(BackgroundEvaluator(**self._settings))
+                self._background.submit(steps, weights)
+                return []
+        except WorkerError as error:
+            self._give_up(error)
+        return [self._play(steps, weights)]
+
+    def _give_up(self, error: WorkerError) -> None:
+        """A process that evaluates and failed must not end a training."""
+        warnings.warn(f"evaluation goes on between steps of training: {error}", MetricsWarning, stacklevel=4)
+        self._background, self._in_background = None, False
 
     def _play(self, steps: int, weights: Path) -> Evaluation:
         begin = time.perf_counter()
@@ -117,14 +139,15 @@ class Evaluations:
     def _candidate(self, steps: int) -> Path:
         return self._run / "checkpoints" / f"evaluated-{steps}.ckpt"
 
-    def finish(self, steps: int, save: Callable[[], Path | None] = lambda: None) -> Evaluation:
-        """Wait for those under way, and evaluate the last weights if they have not been."""
-        self._agent.freeze().save(self._run / "weights" / LAST)
-        if self._background is not None:
-            self._take(self._background.close(wait=True))
+    def finish(self, steps: int) -> Evaluation:
+        """Wait for those under way, and evaluate the last weights, if they have not been."""
+        while self._background is not None and self._background.outstanding:
+            self._take(self._come())
+            time.sleep(_LOOK_S)
         if not self._done or self._done[-1].step != steps:
             weights = self._run / "weights" / f"{steps:012d}.safetensors"
             shutil.copyfile(self._run / "weights" / LAST, weights)
+            _link(list_checkpoints(self._run / "checkpoints")[-1], self._candidate(steps))
             self._take([self._play(steps, weights)])
         return self._done[-1]
 
@@ -133,3 +156,12 @@ class Evaluations:
         for path in [*(self._run / "checkpoints").glob("evaluated-*.ckpt"), *(self._run / "weights").glob("0*.safetensors")]:
             path.unlink(missing_ok=True)
         self._stack.close()
+
+
+def _link(checkpoint: Path, place: Path) -> None:
+    """The same file under another name; a copy where a file system knows no second names."""
+    place.unlink(missing_ok=True)
+    try:
+        os.link(checkpoint, place)
+    except OSError:
+        shutil.copyfile(checkpoint, place)

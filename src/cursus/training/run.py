@@ -179,22 +179,26 @@ class _Prepared:
             "companions": [] if evaluations is None else [evaluations],
             "on_report": lambda now: on_report(now, None if evaluations is None else evaluations.latest),
         }  # fmt: skip
-        if isinstance(self.agent, Agent):
-            ratio, warmup = plans.updates_per_env_step, plans.warmup_steps
-            result = train_agent(
-                self.envs, self.agent, updates_per_env_step=ratio, warmup_steps=warmup, opponents=self.opponents, **common
-            )
-        else:
-            from cursus.training.sb3 import train_sb3
-
-            result = train_sb3(self.envs, self.agent, **common)
-        if evaluations is None:
+        try:
+            result = self._learn(common)
+        finally:
             (run / "weights").mkdir(mode=0o700, exist_ok=True)
             self.agent.freeze().save(run / "weights" / LAST)
-        else:
+        if evaluations is not None:
             evaluations.finish(result.steps)
         done = [] if evaluations is None else evaluations.done
         return TrainResult(run, result.steps, result.episodes, result.updates, result.mean_return, result.completed, done)
+
+    def _learn(self, common: dict[str, Any]) -> Training:
+        if not isinstance(self.agent, Agent):
+            from cursus.training.sb3 import train_sb3
+
+            return train_sb3(self.envs, self.agent, **common)
+        plans = self.job.plan.training
+        ratio, warmup = plans.updates_per_env_step, plans.warmup_steps
+        return train_agent(
+            self.envs, self.agent, updates_per_env_step=ratio, warmup_steps=warmup, opponents=self.opponents, **common
+        )
 
     def _evaluations(self) -> Evaluations | None:
         plan = self.job.plan
