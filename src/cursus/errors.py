@@ -12,6 +12,7 @@
     ├── StateError         a saved state that does not fit the curriculum it is loaded into
     ├── LedgerError        the record of a run cannot be written or read
     ├── CheckpointError    a checkpoint that is damaged, of another version, or not one of ours
+    ├── DivergedError      what an agent learns is no longer made of numbers
     ├── EnvError           an environment raised an error; its own traceback is in the message
     ├── WorkerError        a worker process died or hung
     ├── SharedMemoryError  a memory between processes that is closed, damaged, not ours, or whose owner is gone
@@ -73,6 +74,10 @@ class ResumeWarning(UserWarning):
 
 class MetricsWarning(UserWarning):
     """A writer of metrics failed; training and the other writers go on."""
+
+
+class DivergedError(CursusError):
+    """What an agent learns is no longer made of numbers."""
 
 
 class EnvError(CursusError):

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 import cursus
 from cursus.agents import DDDQN
-from cursus.errors import ResumeWarning, SettingsError
+from cursus.errors import DivergedError, ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
 from cursus.training import train_agent as train
 
@@ -176,6 +176,55 @@ def test_an_environment_that_does_not_repeat_itself_begins_anew_and_says_so(tmp_
     assert result.steps == 160
     assert counts.withdrawn > 0
     assert counts.assigned == counts.finished + counts.withdrawn + counts.in_flight
+
+
+@pytest.mark.parametrize("after", [300, 301, 302])
+def test_a_step_that_fails_half_way_is_no_place_to_go_on_from(after: int, tmp_path: Path) -> None:
+    def go(run: Path, steps: int, *, resume: bool = False, fails: bool = False) -> Any:
+        envs = make(run=run, resume=resume, seed_episodes=True)
+        learner = agent()
+        if fails:
+            observe, left = learner.observe, iter(range(after))
+
+            def broken(*given: Any) -> None:
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                observe(*given)
+
+            learner.observe = broken  # type: ignore[method-assign]
+        try:
+            settings: dict[str, Any] = {"updates_per_env_step": 0.25, "warmup_steps": 200, "checkpoint_every": 800}
+            train(envs, learner, steps=steps, run=run, **settings)
+        finally:
+            envs.close()
+        return weights(learner)
+
+    whole = go(tmp_path / "whole", 3200)
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "run", 3200, fails=True)
+    assert np.array_equal(go(tmp_path / "run", 3200, resume=True), whole)
+
+
+def test_learning_that_diverges_is_an_error_and_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
+    envs, learner = make(run=tmp_path / "run"), agent()
+    train(envs, learner, steps=800, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+    envs.close()
+    envs, learner = make(run=tmp_path / "run", resume=True), agent()
+    sample = learner.replay.sample
+
+    def poisoned(*given: Any, **named: Any) -> Any:
+        batch = sample(*given, **named)
+        batch.rewards[0] = np.nan
+        return batch
+
+    learner.replay.sample = poisoned  # type: ignore[method-assign]
+    with pytest.raises(DivergedError, match="learning has diverged"):
+        train(envs, learner, steps=4000, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+    envs.close()
+    envs, learner = make(run=tmp_path / "run", resume=True), agent()
+    train(envs, learner, steps=1600, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+    assert np.isfinite(weights(learner)).all()
+    envs.close()
 
 
 def test_a_run_is_resumed_with_as_many_environments(tmp_path: Path) -> None:

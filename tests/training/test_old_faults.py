@@ -101,6 +101,17 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
     envs.close()
 
 
+@pytest.mark.parametrize("n_step", [1, 4])
+@pytest.mark.parametrize("warmup_steps", [0, 5])
+def test_learning_begins_only_when_there_is_something_to_learn_from(n_step: int, warmup_steps: int) -> None:
+    envs, learner = make(16, phases(drills(), episodes=20), length=8), agent(16, n_step=n_step)
+    train_agent(
+        envs, learner, steps=1600, warmup_steps=warmup_steps, updates_per_env_step=0.05, forget_before=["second", "third"]
+    )
+    assert learner.updates > 0
+    envs.close()
+
+
 @MANY
 def test_a_mixture_is_drawn_for_every_episode_and_environment(num_envs: int) -> None:
     envs, learner = make(num_envs, phases(drills(), episodes=1000)), agent(num_envs)

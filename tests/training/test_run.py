@@ -136,6 +136,14 @@ def test_the_older_schema_means_what_it_meant() -> None:
         (("curriculum", "phases", 0, "reward_shaping"), {"N": 1}, "'K' is missing"),
         (("curriculum", "phases", 0, "episodes"), 0, "episodes"),
         (("curriculum", "phases", 1, "environment"), {"mode": "NORMAL", "keep_mode": False}, "whole training"),
+        (("curriculum", "phases", 1, "opponent", "opponents", 0, "weight"), "0.5", "give a number"),
+        (("curriculum", "phases", 1, "opponent", "opponents"), 5, "cannot be understood"),
+        (("curriculum", "phases", 0, "reward_shaping", "TOUCH_START"), None, "TOUCH_START"),
+        (("curriculum", "phases", 0, "environment"), {"mixture": 3}, "cannot be understood"),
+        (("training", "updates_per_step"), "1", "updates_per_step"),
+        (("training", "checkpoint_save_freq"), "5", "checkpoint_save_freq"),
+        (("agent", "hyperparameters"), {"tau": 0.1, "target_share": 0.2}, "says again"),
+        (("agent", "type"), ["x"], "Allowed: DDDQN, SAC"),
         (("agent", "type"), "TD3", "Allowed: DDDQN, SAC"),
         (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
         (("hyperparameters", "gamma"), 0.9, "'gamma' is not known"),
@@ -170,6 +178,29 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
         ({"agent": {"type": "SAC", "noise": "blue"}}, "noise"),
         ({"training": {"stepz": 1}}, "Did you mean 'steps'"),
         ({"training": {"reward_scale": 0}}, "reward_scale"),
+        ({"training": {"steps": -5}}, "training.steps"),
+        ({"training": {"minutes": float("nan")}}, "training.minutes"),
+        ({"training": {"warmup_steps": -1}}, "warmup_steps"),
+        ({"training": {"checkpoint_every": 0}}, "checkpoint_every"),
+        ({"training": {"updates_per_env_step": float("inf")}}, "updates_per_env_step"),
+        ({"league": {"slots": 0}}, "league.slots"),
+        ({"league": {"shares": {"best": 1.0}}}, "no strategy 'best'"),
+        ({"seed": -1}, "seed"),
+        ({"phases": [{"name": "a", "weights": {"tuch": 1.0}}]}, "no 'tuch'"),
+        ({"phases": [{"name": "a", "weights": {"touch": float("nan")}}]}, "finite"),
+        ({"phases": [{"name": "a", "shaping": {"start": {"tuch": 1.0}, "final": {}}}]}, "no 'tuch'"),
+        ({"phases": [{"name": "a", "opponents": {"weak": -1.0}}]}, "share of 'weak'"),
+        ({"phases": [{"name": "a", "opponents": {"weak": True}}]}, "share of 'weak'"),
+        ({"phases": [{"name": "a", "opponents": {"weak": "1"}}]}, "opponents"),
+        ({"phases": [{"name": "a", "opponent": ""}]}, "opponent '' is not known"),
+        ({"phases": [{"name": "$a"}]}, "begin with"),
+        ({"environment": {"max_episode_steps": 0}}, "max_episode_steps"),
+        ({"environment": {"keep_mode": "yes"}}, "keep_mode"),
+        ({"environment": {"settings": {"fineness": 3}}}, "place of its own"),
+        ({"environment": {"settings": {"foo": 3}}}, "foo"),
+        ({"agent": {"type": "SAC", "hidden": [-3]}}, "agent"),
+        ({"evaluation": {"tasks": {}}}, "nobody to play"),
+        ({"evaluation": {"tasks": {"x": {"mode": "foo"}}}}, "evaluation.tasks.x"),
         ({"evaluation": {"opponents": ["medium"]}}, "medium"),
         ({"environment": {"id": "cursus/Polo-v0"}}, "phases are for"),
         ({"sede": 3}, "Did you mean 'seed'"),
@@ -215,6 +246,52 @@ def test_a_resumed_self_play_training_equals_one_that_was_never_stopped(agent: s
     found = [{row["step"]: row for row in read_metrics(run / "evaluations.jsonl")} for run in (whole, parts)]
     for step in (800, 1600, 2400):
         assert found[0][step]["evaluation/weak/win_rate"] == found[1][step]["evaluation/weak/win_rate"]
+
+
+def test_the_older_schema_knows_a_seed() -> None:
+    assert read_plan({**OLD, "training": {**OLD["training"], "seed": 77}})[0].seed == 77  # type: ignore[dict-item]
+
+
+def test_a_resume_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    short = ["training.steps=800", "evaluation.every=0", "evaluation.games=1"]
+    train(config("DDDQN"), num_envs=4, num_workers=1, run=run, settings=short)
+    before = {path: path.read_bytes() for path in (run / "weights").iterdir()}
+    for setting in ("training.checkpoint_every=0", "agent.hidden=[32]", "agent.priority=0.5", "seed=9", "league.slots=5"):
+        with pytest.raises(CursusError):
+            train(resume=run, num_workers=1, settings=[setting, "training.steps=1000"])
+        assert {path: path.read_bytes() for path in (run / "weights").iterdir()} == before
+    with pytest.raises(SettingsError, match="stays in its folder"):
+        train(resume=run, run=tmp_path / "other")
+    again = train(resume=run, num_workers=1)
+    assert again.steps == 800
+    assert len(list(read_metrics(run / "evaluations.jsonl"))) == 1
+    train(resume=run, num_workers=1, settings=["training.steps=1000"])
+    assert train(resume=run, num_workers=1).steps == 1000  # what was changed is on record
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_the_mirror_is_used_where_it_is_asked_for(mirror: bool, tmp_path: Path) -> None:
+    plain = config("DDDQN", phases=[{"name": "shooting", "mode": "shooting"}], evaluation={"every": 0, "games": 1})
+    runs = [tmp_path / "one", tmp_path / "other"]
+    train(plain, num_envs=4, num_workers=1, run=runs[0], settings=["training.steps=600", "training.mirror=false"])
+    train(
+        plain, num_envs=4, num_workers=1, run=runs[1], settings=["training.steps=600", f"training.mirror={str(mirror).lower()}"]
+    )
+    assert np.array_equal(weights(runs[0]), weights(runs[1])) is not mirror
+
+
+def test_a_chosen_opponent_stays_the_same_whatever_becomes_of_its_file(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    train(config("SAC"), num_envs=4, num_workers=1, run=other, settings=["training.steps=400", "evaluation.games=1"])
+    games = [{"name": "games", "opponent": f"checkpoint:{other}"}]
+    spec = config("SAC", phases=games, evaluation={"every": 0, "games": 1})
+    train(spec, num_envs=4, num_workers=1, run=tmp_path / "whole", settings=["training.steps=1200"])
+    train(spec, num_envs=4, num_workers=1, run=tmp_path / "parts", settings=["training.steps=600"])
+    for path in (other / "weights").iterdir():
+        path.unlink()
+    train(resume=tmp_path / "parts", num_workers=1, settings=["training.steps=1200"])
+    assert np.array_equal(weights(tmp_path / "whole"), weights(tmp_path / "parts"))
 
 
 def practise(run: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cursus.agents.graphs import Column, Recorded, Result
 from cursus.agents.policy import Policy
 from cursus.agents.replay import Batch, Replay
 from cursus.agents.weights import part_of, read_weights, write_weights
-from cursus.errors import CheckpointError, StateError
+from cursus.errors import CheckpointError, DivergedError, StateError
 from cursus.types import BoolArray, Tree
 
 _MEASURE_EVERY = 16
@@ -111,7 +112,14 @@ class Agent(ABC):
         self.updates += 1
         if self.updates % _MEASURE_EVERY != 1:
             return {}
-        return dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
+        found = dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
+        for name, value in found.items():
+            if not isfinite(value):
+                raise DivergedError(
+                    f"after {self.updates:,} updates {name} is {value}: learning has diverged. Try a smaller learning_rate, or "
+                    "rewards of a smaller scale, and go on from an earlier checkpoint."
+                )
+        return found
 
     @abstractmethod
     def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:

@@ -179,6 +179,10 @@ class Replay:
         shapes_differ = any(columns[name].shape[1:] != self._columns[name].shape[1:] for name in self._columns)
         if shapes_differ or size > self._capacity or (size < self._capacity and head != size):
             raise StateError("this replay is of another shape or capacity. Load it into one of the same settings.")
+        if (state["priorities"] is None) != (self._tree is None):
+            raise StateError(
+                "one of these replays has priorities and the other has not. Load it into one of the same settings."
+            )
         self.clear()
         self._waiting.load(state["waiting"])
         for name in self._columns:

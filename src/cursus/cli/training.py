@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,15 +15,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from cursus.cli.looking import plain
+from cursus.config import unknown
+from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
 from cursus.training import Training, TrainResult, train
 from cursus.training.background import Evaluation
-from cursus.training.evaluate import Score, evaluate, hockey_tasks
+from cursus.training.evaluate import Score, Tasks, evaluate, hockey_tasks
 from cursus.training.film import film
 from cursus.training.opponents import find_weights
 from cursus.training.plan import Plan, read_plan
 from cursus.training.plots import plot_training
-from cursus.training.run import evaluation_tasks, make_env, read_record
+from cursus.training.run import evaluation_tasks, make_env, read_record, success_of
 
 
 class LiveTraining:
@@ -76,7 +80,9 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                self.say(f"Stopped, and saved. Go on with: [b]cursus train --resume {plain(str(self._run))}[/b]")
+                self.say(
+                    f"Stopped. Go on from the newest checkpoint with: [b]cursus train --resume {plain(str(self._run))}[/b]"
+                )
             raise
 
     def say(self, text: str) -> None:
@@ -151,7 +157,7 @@ def result_data(result: TrainResult) -> dict[str, Any]:
         "steps": result.steps,
         "episodes": result.episodes,
         "updates": result.updates,
-        "mean_return": result.mean_return,
+        "mean_return": result.mean_return if isfinite(result.mean_return) else None,
         "completed": result.completed,
         "evaluations": [{"step": each.step, **each.figures()} for each in result.evaluations],
     }
@@ -175,19 +181,17 @@ def run_evaluation(
 ) -> dict[str, Any]:
     """Play, count, and print."""
     plan, policy, weights = _load(run)
-    tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
+    tasks = _tasks(plan, opponents)
     if not tasks:
         raise ConfigError(f"{run} says nothing about evaluation: give its configuration evaluation.tasks.")
     with ExitStack() as stack:
         if not as_json:
             stack.enter_context(console.status(f"{games} games of each, with {plain(weights.name)} …"))
-        scores = evaluate(
-            policy, lambda: make_env(plan.environment, discrete=plan.agent.discrete), tasks, games=games, seed=seed
-        )
+        make = partial(make_env, plan.environment, discrete=plan.agent.discrete)
+        scores = evaluate(policy, make, tasks, games=games, seed=seed, success=success_of(plan.environment))
     if not as_json:
-        console.print(
-            _table(scores, f"{weights}, {games} games each{', both sides beginning half of them' if plan.plays_hockey else ''}")
-        )
+        sides = ", both sides beginning half of them" if plan.plays_hockey else ""
+        console.print(_table(scores, f"{plain(str(weights))}, {games} games each{sides}"))
     return {
         "run": str(run),
         "weights": str(weights),
@@ -200,7 +204,7 @@ def run_film(
 ) -> dict[str, Any]:
     """Play, and make a film of it."""
     plan, policy, weights = _load(run)
-    tasks = hockey_tasks(opponents) if opponents and plan.plays_hockey else evaluation_tasks(plan)
+    tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
     env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
@@ -219,6 +223,18 @@ def run_film(
         "seconds": made.seconds,
         "outcomes": list(made.outcomes),
     }
+
+
+def _tasks(plan: Plan, opponents: Sequence[str]) -> Tasks:
+    """What is to be played."""
+    if not opponents:
+        return evaluation_tasks(plan)
+    if not plan.plays_hockey:
+        raise ConfigError(f"--opponent is for hockey: {plan.environment.id} has none.")
+    for name in opponents:
+        if name not in OPPONENTS:
+            raise ConfigError(f"--opponent: {unknown(name, OPPONENTS)}")
+    return hockey_tasks(opponents)
 
 
 def _load(run: Path) -> tuple[Plan, Any, Path]:

@@ -108,7 +108,7 @@ class League(Curriculum):
         check_positive("skill_range", skill_range)
         self._course = course
         self._shares = dict(_SHARES if shares is None else shares)
-        self._chances = _check_shares(self._shares)
+        self._chances = check_shares(self._shares)
         self._baselines = list(baselines)
         if not self._baselines:
             raise SettingsError("baselines=[] leaves nobody to play against before the first snapshot.")
@@ -262,7 +262,7 @@ class League(Curriculum):
         rated = all(params.get(name, value) == value for name, value in self._rated.items())
         strategies: Strategies = tuple(self._chances) if opponent == ARCHIVE else ()
         if isinstance(opponent, str) and opponent.startswith(f"{ARCHIVE}:"):
-            strategies = tuple(_check_shares({opponent.removeprefix(f"{ARCHIVE}:"): 1.0}))
+            strategies = tuple(check_shares({opponent.removeprefix(f"{ARCHIVE}:"): 1.0}))
         return Facts(opponent, strategies, rated)
 
     def _present(self) -> IntArray:
@@ -367,7 +367,7 @@ class League(Curriculum):
         }
 
 
-def _check_shares(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+def check_shares(shares: Mapping[str, float]) -> list[tuple[str, float]]:
     """Strategies, and where the share of each ends on the way from 0 to 1."""
     for name, share in shares.items():
         if name not in STRATEGIES:

@@ -33,6 +33,8 @@ class Phase:
 
     def __post_init__(self) -> None:
         check_kind(f"curriculum of phase {self.name!r}", self.curriculum, Curriculum, "Uniform(10)")
+        if not isinstance(self.name, str) or not self.name or self.name.startswith("$"):
+            raise SettingsError(f"the name of a phase is text that does not begin with $, not {self.name!r}.")
         check_kind(f"gate of phase {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
         if self.episodes is not None and self.steps is not None:
             raise SettingsError(f"phase {self.name!r} has both episodes and steps. Give one of them.")
@@ -70,6 +72,7 @@ class Sequence(Curriculum):
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
         self._completed = False
+        self._lasted: list[int] = []
         self._enter(0)
 
     def _enter(self, place: int) -> None:
@@ -153,6 +156,7 @@ class Sequence(Curriculum):
         if self._now == len(self._phases) - 1:
             self._completed = True
             return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", figures)]
+        self._lasted.append(self._done)
         self._enter(self._now + 1)
         text = f"phase '{phase.name}' ended after {why}: on to '{self.phase}'"
         return [Decision("phase", ticket, text, {**figures, "next": self.phase})]
@@ -176,18 +180,19 @@ class Sequence(Curriculum):
             "done": self._done,
             "completed": self._completed,
             "gate": None if self._evidence is None else self._evidence.state(),
+            "lasted": list(self._lasted),
             "phases": {phase.name: phase.curriculum.state() for phase in self._phases},
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a place in the sequence."""
-        now, done, completed, gate, phases = take(state, "now", "done", "completed", "gate", "phases")
+        now, done, completed, gate, lasted, phases = take(state, "now", "done", "completed", "gate", "lasted", "phases")
         if set(phases) != {phase.name for phase in self._phases} or not 0 <= now < len(self._phases):
             raise StateError(f"this state has the phases {sorted(phases)}: it belongs to other settings.")
         for phase in self._phases:
             phase.curriculum.load(phases[phase.name])
         self._enter(int(now))
-        self._done, self._completed = int(done), bool(completed)
+        self._done, self._completed, self._lasted = int(done), bool(completed), [int(each) for each in lasted]
         if (gate is None) != (self._evidence is None):
             raise StateError(f"phase {self.phase!r} {'has' if gate is None else 'had'} a gate: this belongs to other settings.")
         if self._evidence is not None:
@@ -197,7 +202,8 @@ class Sequence(Curriculum):
         """Where in the sequence, and what is practised there."""
         phase = self._phases[self._now]
         length, unit = phase.length()
-        progress = f"{self._done:,} of {length:,} {unit} done" if length else f"the last one, {self._done:,} {unit} done"
+        last = "the last one, " if self._now == len(self._phases) - 1 else ""
+        progress = f"{self._done:,} of {length:,} {unit} done" if length else f"{last}{self._done:,} {unit} done"
         head = f"Phase {self._now + 1} of {len(self._phases)}, '{phase.name}': {progress}."
         if self._evidence is not None and not self._completed:
             head += f"\nGate: {self._evidence.reason()}."
@@ -213,7 +219,7 @@ class Sequence(Curriculum):
         for place, phase in enumerate(self._phases):
             length, unit = phase.length()
             standing = "done" if place < self._now else "current" if place == self._now else "ahead"
-            done = self._done if place == self._now else length if place < self._now else 0
+            done = self._done if place == self._now else self._lasted[place] if place < self._now else 0
             rows.append({"phase": phase.name, "status": standing, "done": done, "of": length, "unit": unit})
         return {"phases": rows, **self._phases[self._now].curriculum.status()}
 

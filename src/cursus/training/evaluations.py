@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 from cursus.agents import Policy, load_policy
 from cursus.checkpoint import list_checkpoints
-from cursus.errors import MetricsWarning, WorkerError
+from cursus.errors import CursusError, MetricsWarning, WorkerError
 from cursus.metrics import JsonlWriter, read_metrics
 from cursus.training.background import BackgroundEvaluator, Evaluation
 from cursus.training.evaluate import MakeEnv, Tasks, evaluate
+from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
 
 _LOOK_S = 0.05
 BEST, LAST = "best.safetensors", "last.safetensors"
@@ -48,9 +49,11 @@ class Evaluations:
         seed: int = 0,
         background: bool = True,
         resumed_at: int = -1,
+        success: ReadSuccess = SUCCESS_KEYS,
     ) -> None:
         self._agent, self._run, self._every = agent, run, every
         self._settings: dict[str, Any] = {"make_env": make_env, "tasks": tasks, "games": games, "seed": seed}
+        self._settings["success"] = success
         self._stack = ExitStack()
         self._background: BackgroundEvaluator | None = None
         self._in_background = background
@@ -60,8 +63,21 @@ class Evaluations:
         known = list(read_metrics(path)) if path.exists() and resumed_at >= 0 else []
         known = [row for row in known if row["step"] <= resumed_at]
         self._best = max((row["evaluation/score"] for row in known), default=-1.0)
-        self._asked = max((int(row["step"]) for row in known), default=0)
+        self._known = {int(row["step"]) for row in known}
+        self._left_over = self._tidy(resumed_at)
+        self._asked = max([0, *self._known, *self._left_over])
         self._writer = self._stack.enter_context(JsonlWriter(path, resume=resumed_at))
+
+    def _tidy(self, resumed_at: int) -> list[int]:
+        """Steps whose evaluation was under way when the run was stopped; what came after its checkpoint is removed."""
+        found = []
+        for path in (self._run / "weights").glob("0*.safetensors"):
+            if int(path.stem) <= resumed_at and int(path.stem) not in self._known:
+                found.append(int(path.stem))
+            else:
+                path.unlink()
+                self._candidate(int(path.stem)).unlink(missing_ok=True)
+        return sorted(found)
 
     @property
     def done(self) -> list[Evaluation]:
@@ -77,8 +93,13 @@ class Evaluations:
         """Begin an evaluation if one is due; the figures of one that has come."""
         if self._every and steps // self._every > self._asked // self._every:
             self._asked = steps
-            return self._take([*self._come(), *self._begin(steps, save())])
-        return self._take(self._come())
+            return self._take([*self._come(), *self._again(), *self._begin(steps, save())])
+        return self._take([*self._come(), *self._again()])
+
+    def _again(self) -> list[Evaluation]:
+        """What was under way when the run was stopped."""
+        steps, self._left_over = self._left_over, []
+        return [each for step in steps for each in self._submit(step)]
 
     def _come(self) -> list[Evaluation]:
         """Those that were played in the background."""
@@ -89,30 +110,43 @@ class Evaluations:
             return []
 
     def _begin(self, steps: int, checkpoint: Path | None) -> list[Evaluation]:
-        """Evaluate the weights of this moment: in the background, or now."""
-        weights = self._run / "weights" / f"{steps:012d}.safetensors"
-        self._agent.freeze().save(weights)
+        """Evaluate the weights of this moment."""
+        self._agent.freeze().save(self._weights(steps))
         if checkpoint is not None:
             _link(checkpoint, self._candidate(steps))
+        return self._submit(steps)
+
+    def _weights(self, steps: int) -> Path:
+        return self._run / "weights" / f"{steps:012d}.safetensors"
+
+    def _submit(self, steps: int) -> list[Evaluation]:
+        """Evaluate saved weights: in the background, or now."""
         try:
             if self._in_background:
                 if self._background is None:
                     self._background = self._stack.enter_context(BackgroundEvaluator(**self._settings))
-                self._background.submit(steps, weights)
+                self._background.submit(steps, self._weights(steps))
                 return []
         except WorkerError as error:
             self._give_up(error)
-        return [self._play(steps, weights)]
+        return self._play(steps)
 
     def _give_up(self, error: WorkerError) -> None:
         """A process that evaluates and failed must not end a training."""
         warnings.warn(f"evaluation goes on between steps of training: {error}", MetricsWarning, stacklevel=4)
         self._background, self._in_background = None, False
 
-    def _play(self, steps: int, weights: Path) -> Evaluation:
-        begin = time.perf_counter()
-        scores = evaluate(load_policy(weights), **self._settings)
-        return Evaluation(steps, scores, weights, time.perf_counter() - begin)
+    def _play(self, steps: int) -> list[Evaluation]:
+        """Evaluate saved weights now; if that fails, training goes on without it."""
+        begin, weights = time.perf_counter(), self._weights(steps)
+        try:
+            scores = evaluate(load_policy(weights), **self._settings)
+        except CursusError as error:
+            warnings.warn(f"the weights of step {steps:,} were not evaluated: {error}", MetricsWarning, stacklevel=4)
+            weights.unlink(missing_ok=True)
+            self._candidate(steps).unlink(missing_ok=True)
+            return []
+        return [Evaluation(steps, scores, weights, time.perf_counter() - begin)]
 
     def _take(self, come: list[Evaluation]) -> dict[str, float]:
         figures: dict[str, float] = {}
@@ -139,22 +173,18 @@ class Evaluations:
     def _candidate(self, steps: int) -> Path:
         return self._run / "checkpoints" / f"evaluated-{steps}.ckpt"
 
-    def finish(self, steps: int) -> Evaluation:
+    def finish(self, steps: int) -> None:
         """Wait for those under way, and evaluate the last weights, if they have not been."""
         while self._background is not None and self._background.outstanding:
             self._take(self._come())
             time.sleep(_LOOK_S)
-        if not self._done or self._done[-1].step != steps:
-            weights = self._run / "weights" / f"{steps:012d}.safetensors"
-            shutil.copyfile(self._run / "weights" / LAST, weights)
+        if steps not in self._known and (not self._done or self._done[-1].step != steps):
+            shutil.copyfile(self._run / "weights" / LAST, self._weights(steps))
             _link(list_checkpoints(self._run / "checkpoints")[-1], self._candidate(steps))
-            self._take([self._play(steps, weights)])
-        return self._done[-1]
+            self._take(self._play(steps))
 
     def close(self) -> None:
-        """End what is under way."""
-        for path in [*(self._run / "checkpoints").glob("evaluated-*.ckpt"), *(self._run / "weights").glob("0*.safetensors")]:
-            path.unlink(missing_ok=True)
+        """End what is under way. A resumed run takes it up again."""
         self._stack.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from cursus.config import unknown
@@ -32,6 +33,15 @@ def is_legacy(spec: Mapping[str, Any]) -> bool:
 
 def translate(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The same training, as `read_plan` understands it. Unknown keys are refused; there they were passed over."""
+    try:
+        return _translate(spec)
+    except (AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"this configuration cannot be understood: {error}.") from error
+
+
+def _translate(spec: Mapping[str, Any]) -> dict[str, Any]:
     top = _Table("config", spec, ("curriculum", "agent", "training", "hyperparameters"), ("curriculum", "agent", "training"))
     phases = _Table("config.curriculum", top["curriculum"], ("phases",), ("phases",))["phases"]
     if not isinstance(phases, list) or not phases:
@@ -43,6 +53,7 @@ def translate(spec: Mapping[str, Any]) -> dict[str, Any]:
         common["environment"]["fineness"] = fineness
     training, evaluation = _training(top["training"], common["environment"])
     return {
+        "seed": top["training"].get("seed", 0),
         "agent": agent,
         "phases": translated,
         "environment": common["environment"],
@@ -148,9 +159,11 @@ def _mixture(where: str, given: Any, common: dict[str, Any]) -> Shares:
         part = _opponents(f"{where}.opponents[{place}]", each, common)
         if "weight" not in each:
             raise ConfigError(f"{where}.opponents[{place}]: 'weight' is missing.")
-        total = sum(part.values())
+        total, weight = sum(part.values()), _number(f"{where}.opponents[{place}].weight", each["weight"])
+        if not total > 0:
+            raise ConfigError(f"{where}.opponents[{place}]: its weights add up to nothing.")
         for name, share in part.items():
-            _add(shares, name, each["weight"] * share / total)
+            _add(shares, name, weight * share / total)
     return shares
 
 
@@ -186,9 +199,13 @@ def _agree(settings: dict[str, Any], key: str, value: Any, where: str) -> None:
 
 
 def _add(shares: Shares, name: str, share: Any) -> None:
-    if isinstance(share, bool) or not isinstance(share, int | float) or share < 0:
-        raise ConfigError(f"the weight of {name!r} is {share!r}: give a number of at least 0.")
-    shares[name] = shares.get(name, 0.0) + float(share)
+    shares[name] = shares.get(name, 0.0) + _number(f"the weight of {name!r}", share)
+
+
+def _number(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ConfigError(f"{what} is {value!r}: give a number of at least 0.")
+    return float(value)
 
 
 def _shaping(where: str, given: Any) -> dict[str, Any]:
@@ -197,9 +214,9 @@ def _shaping(where: str, given: Any) -> dict[str, Any]:
     table = _Table(where, given, (*needed, "DIRECTION_START"), needed)
     start, final = (
         {
-            "closeness": 1.0 + table[f"CLOSENESS_{end}"],
-            "touch": table[f"TOUCH_{end}"],
-            "direction": table.get(f"DIRECTION_{end}", 0.0),
+            "closeness": 1.0 + _number(f"{where}.CLOSENESS_{end}", table[f"CLOSENESS_{end}"]),
+            "touch": _number(f"{where}.TOUCH_{end}", table[f"TOUCH_{end}"]),
+            "direction": _number(f"{where}.DIRECTION_{end}", table.get(f"DIRECTION_{end}", 0.0)),
         }
         for end in ("START", "FINAL")
     )
@@ -212,11 +229,22 @@ def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
     shared = _Table("config.hyperparameters", top, ("learning_rate", "batch_size"))
     own = dict(agent.get("hyperparameters") or {})
     fineness = own.pop("action_fineness", None)
-    settings = {_AGENT_NAMES.get(str(key), str(key)): value for key, value in own.items()}
+    settings: dict[str, Any] = {}
+    for key, value in own.items():
+        name = _AGENT_NAMES.get(str(key), str(key))
+        if name in settings:
+            raise ConfigError(f"config.agent.hyperparameters: {key!r} says again what {name!r} is.")
+        settings[name] = value
     for key in ("learning_rate", "batch_size"):
         if key in shared:
             settings.setdefault(key, shared[key])
     return {"type": agent["type"], **settings}, fineness
+
+
+def _episodes(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"config.training.checkpoint_save_freq is {value!r}: give a whole number of at least 1.")
+    return value
 
 
 def _training(given: Any, environment: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -227,10 +255,11 @@ def _training(given: Any, environment: dict[str, Any]) -> tuple[dict[str, Any], 
     every = table.get("train_freq", 1)
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
         raise ConfigError(f"config.training.train_freq is {every!r}: give a whole number of at least 1.")
+    by_episodes = _episodes(table.get("checkpoint_save_freq", 100)) * _STEPS_PER_EPISODE
     training = {
-        "updates_per_env_step": table.get("updates_per_step", 1) / every,
+        "updates_per_env_step": _number("config.training.updates_per_step", table.get("updates_per_step", 1)) / every,
         "warmup_steps": table.get("warmup_steps", 400),
         "reward_scale": table.get("reward_scale", 0.1),
-        "checkpoint_every": table.get("checkpoint_frequency", table.get("checkpoint_save_freq", 100) * _STEPS_PER_EPISODE),
+        "checkpoint_every": table.get("checkpoint_frequency", by_episodes),
     }
     return training, {"every": table["eval_frequency"]} if "eval_frequency" in table else {}

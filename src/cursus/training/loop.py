@@ -73,11 +73,14 @@ def train_agent(
         loop.begin(stack)
         saved = loop.now.steps
         until = None if minutes is None else time.monotonic() + 60 * minutes
+        whole = True
         try:
             while not loop.now.completed and (steps is None or loop.now.steps < steps) and not interrupt.asked:
                 if until is not None and time.monotonic() > until:
                     break
+                whole = False
                 loop.step()
+                whole = True
                 more: dict[str, float] = {}
                 for companion in companions:
                     more |= companion.look_in(loop.now.steps, loop.checkpoint)
@@ -88,7 +91,8 @@ def train_agent(
                     saved = loop.now.steps
                     loop.checkpoint()
         finally:
-            loop.checkpoint()
+            if whole:  # a step that was interrupted half-way is no place to go on from
+                loop.checkpoint()
         if loop.now.steps > loop.reporter.reported:
             loop.report({})
             on_report(loop.now)
@@ -113,7 +117,7 @@ class _Loop:
         self._ratio, self._warmup_steps, self._run = ratio, warmup_steps, run
         self._forget_before = frozenset(forget_before)
         self._debt = 0.0
-        self._learn_from = warmup_steps
+        self._remembered = 0  # steps since the beginning, or since the replay was emptied
         self._belongs = np.ones(self._num_envs, dtype=bool)  # to what is practised now, so that it may be remembered
         self._dice = np.random.default_rng(seed)
         self._seed = seed
@@ -174,7 +178,8 @@ class _Loop:
             self._belongs |= ended
             self._hear(self.reporter.listener.take_decisions(), ended)
             self._meet(ended)
-        if self.now.steps > self._learn_from:
+        self._remembered += self._num_envs if valid is None else int(np.count_nonzero(valid))
+        if self._remembered > self._warmup_steps and len(self._agent.replay):
             self._learn()
 
     def _learn(self) -> None:
@@ -192,8 +197,7 @@ class _Loop:
             if entered(decision) in self._forget_before:
                 self._agent.replay.clear()
                 self._belongs = ended.copy()
-                self._learn_from = self.now.steps + self._warmup_steps
-                self._debt = 0.0
+                self._remembered, self._debt = 0, 0.0
             self.now.completed |= decision.kind == "completion"
 
     # ---- saving
@@ -209,7 +213,7 @@ class _Loop:
             "under_way": self._under_way.state(self._observations),
             "steps": self.now.steps,
             "completed": self.now.completed,
-            "learn_from": self._learn_from,
+            "remembered": self._remembered,
             "debt": self._debt,
             "belongs": self._belongs.copy(),
             "dice": dice_state(self._dice),
@@ -226,7 +230,7 @@ class _Loop:
         self._stopped_at = state["under_way"]
         self.now.steps, self.now.completed = int(state["steps"]), bool(state["completed"])
         self.now.updates = self._agent.updates
-        self._learn_from, self._debt = int(state["learn_from"]), float(state["debt"])
+        self._remembered, self._debt = int(state["remembered"]), float(state["debt"])
         self._belongs = np.array(state["belongs"], dtype=bool)
         set_dice(self._dice, state["dice"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Opponents:
         """For each environment a name, the number of a snapshot, or None for somebody in the game itself."""
 
     def _read(self, name: str) -> Policy:
-        path = find_weights(name.removeprefix(CHECKPOINT))
+        kept = self._kept(name)
+        path = kept if kept is not None and kept.exists() else find_weights(name.removeprefix(CHECKPOINT))
         policy = load_policy(path, device=str(self._agent.device), seed=self._seed)
         mine, theirs = (
             {key: each.settings[key] for key in ("observation_size", "action_size", "num_actions") if key in each.settings}
@@ -73,6 +75,18 @@ class Opponents:
         if mine != theirs:
             raise SettingsError(f"the opponent {name!r} cannot sit here: it has {theirs}, the learner {mine}.")
         return policy
+
+    def keep_chosen(self) -> None:
+        """Copy the chosen policies into the run, which goes on with them whatever becomes of their files."""
+        for name, policy in self._chosen.items():
+            path = self._kept(name)
+            if path is not None and name != SELF and not path.exists():
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                policy.save(path)
+
+    def _kept(self, name: str) -> Path | None:
+        digest = blake2b(name.encode(), digest_size=6).hexdigest()
+        return None if self._folder is None else self._folder / f"chosen-{digest}.safetensors"
 
     # ---- who
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkable
 
@@ -14,14 +15,15 @@ from cursus.agents import DDDQN, SAC, Agent
 from cursus.curricula import Curriculum, League, Phase, Practice
 from cursus.curricula import Sequence as Phases
 from cursus.curricula.gates import Gate
-from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST, STRATEGIES
-from cursus.envs.hockey import OPPONENTS, Mode
+from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST, STRATEGIES, check_shares
+from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode
 from cursus.envs.hockey.constants import GOAL_REWARD
-from cursus.errors import ConfigError
-from cursus.settings import check_count, check_positive
+from cursus.errors import ConfigError, CursusError, TaskError
+from cursus.randomness import check_seed
+from cursus.settings import check_count, check_kind, check_positive
 from cursus.tasks import Drill, Drills, Ramp
 from cursus.training import legacy
-from cursus.training.opponents import CHECKPOINT, SELF, find_weights, is_learned
+from cursus.training.opponents import CHECKPOINT, SELF, is_learned
 from cursus.training.seats import Seats
 
 if TYPE_CHECKING:
@@ -72,7 +74,10 @@ class OwnAgent:
         if size is None:
             raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
         made: Any = self.kind
-        agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+        try:
+            agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise error if isinstance(error, CursusError) else ConfigError(f"agent: {error}.") from error
         return agent
 
 
@@ -110,9 +115,16 @@ class PhasePlan:
     def _choice(self, what: str, one: str | None, several: Mapping[str, float] | None, default: str) -> Mapping[str, float]:
         if one is not None and several is not None:
             raise ConfigError(f"phase {self.name!r} has both {what} and {what}s. Give one of them.")
-        if several is not None and not several:
-            raise ConfigError(f"{what}s of phase {self.name!r} is empty. Name at least one.")
-        return {one or default: 1.0} if several is None else several
+        if several is None:
+            return {default if one is None else one: 1.0}
+        for name, share in several.items():
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < inf:
+                raise ConfigError(
+                    f"{what}s of phase {self.name!r}: the share of {name!r} is {share!r}, not a number from 0 on."
+                )
+        if not sum(several.values()) > 0:
+            raise ConfigError(f"{what}s of phase {self.name!r} is empty. Give at least one a share above 0.")
+        return several
 
     def check(self) -> None:
         """Refuse modes and opponents that there are not."""
@@ -121,12 +133,17 @@ class PhasePlan:
                 raise ConfigError(f"phase {self.name!r}: mode {config.unknown(mode, list(Mode))}")
         for opponent in self._choice("opponent", self.opponent, self.opponents, "none"):
             check_opponent(f"phase {self.name!r}", opponent)
+        ramps = [] if self.shaping is None else [self.shaping.start, self.shaping.final]
+        for weights in (self.weights, *ramps):
+            try:
+                HockeyTask().changed({"weights": weights}, ())
+            except TaskError as error:
+                raise ConfigError(f"phase {self.name!r}: {error}") from None
 
 
 def check_opponent(where: str, name: str) -> None:
-    """Refuse an opponent that does not exist, or whose weights are not there."""
+    """Refuse an opponent that does not exist. Whether the weights of one are there is seen when it is made."""
     if name.startswith(CHECKPOINT):
-        find_weights(name.removeprefix(CHECKPOINT))
         return
     known = [*OPPONENTS, SELF, LATEST, ARCHIVE, *(f"{ARCHIVE}:{strategy}" for strategy in STRATEGIES)]
     if name not in known:
@@ -135,14 +152,33 @@ def check_opponent(where: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """Which environment. `settings` are keyword arguments for making it."""
+    """Which environment. `settings` are keyword arguments for making it.
+
+    An episode has succeeded if its final info says so under `success` (`is_success` or `success` unless given), or if its
+    return is at least `success_return`.
+    """
 
     id: str = HOCKEY
     keep_mode: bool = True
     fineness: int = 2
     """Strengths of movement, for agents with discrete actions."""
     max_episode_steps: int | None = None
+    success: str | None = None
+    success_return: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_kind("environment.keep_mode", self.keep_mode, bool, "true or false")
+        if self.max_episode_steps is not None:
+            check_count("environment.max_episode_steps", self.max_episode_steps)
+        if self.success is not None and self.success_return is not None:
+            raise ConfigError("environment has both success and success_return. Give one of them.")
+        own = ("keep_mode", "fineness", "max_episode_steps", "discrete", "external", "render_mode")
+        for key in own:
+            if key in self.settings:
+                raise ConfigError(f"environment.settings: {key!r} has a place of its own, or follows from the training.")
+        if self.id != HOCKEY and not (self.keep_mode and self.fineness == EnvironmentPlan.fineness):
+            raise ConfigError(f"keep_mode and fineness are for {HOCKEY}, not for {self.id}.")
 
 
 @dataclass(frozen=True)
@@ -161,7 +197,16 @@ class TrainingPlan:
     report_every: int = 2_000
 
     def __post_init__(self) -> None:
-        check_positive("reward_scale", self.reward_scale)
+        check_positive("training.reward_scale", self.reward_scale)
+        check_positive("training.updates_per_env_step", self.updates_per_env_step, zero=True)
+        check_count("training.warmup_steps", self.warmup_steps, low=0)
+        for name in ("steps", "checkpoint_every", "report_every"):
+            if getattr(self, name) is not None:
+                check_count(f"training.{name}", getattr(self, name))
+        if self.minutes is not None:
+            check_positive("training.minutes", self.minutes)
+        for name in ("mirror", "deterministic_opponents"):
+            check_kind(f"training.{name}", getattr(self, name), bool, "true or false")
 
 
 @dataclass(frozen=True)
@@ -181,6 +226,9 @@ class EvaluationPlan:
     def __post_init__(self) -> None:
         check_count("every", self.every, low=0)
         check_count("games", self.games)
+        check_kind("evaluation.background", self.background, bool, "true or false")
+        if not self.opponents or (self.tasks is not None and not self.tasks):
+            raise ConfigError("evaluation has nobody to play against: give it opponents, or tasks.")
         for name in self.opponents:
             if name not in OPPONENTS:
                 raise ConfigError(f"evaluation.opponents: {config.unknown(name, OPPONENTS)}")
@@ -194,6 +242,13 @@ class LeaguePlan:
     every: int = 500
     shares: Mapping[str, float] | None = None
     skill_range: float = 100.0
+
+    def __post_init__(self) -> None:
+        check_count("league.slots", self.slots)
+        check_count("league.every", self.every)
+        check_positive("league.skill_range", self.skill_range)
+        if self.shares is not None:
+            check_shares(self.shares)
 
 
 @dataclass(frozen=True)
@@ -214,6 +269,9 @@ class Plan:
             raise ConfigError("a training needs either phases or a curriculum.")
         if self.phases and self.environment.id != HOCKEY:
             raise ConfigError(f"phases are for {HOCKEY}. For {self.environment.id} give a curriculum.")
+        if self.curriculum is not None and self.training.reward_scale != 1.0:
+            raise ConfigError("training.reward_scale is for phases: the tasks of a curriculum have weights of their own.")
+        check_seed(self.seed)
         for phase in self.phases:
             phase.check()
 
@@ -223,7 +281,7 @@ class Plan:
         return self.environment.id == HOCKEY
 
     def course(self) -> Curriculum:
-        """A fresh curriculum."""
+        """The curriculum."""
         return _with_league(self._course(), self.league) if self.plays_hockey else self._course()
 
     def _course(self) -> Curriculum:
@@ -271,7 +329,7 @@ def _typed(spec: Mapping[str, Any], agents: Mapping[str, Any]) -> dict[str, Any]
     """The same with the type of each table written down."""
     typed: dict[str, Any] = {"type": "Plan", **spec}
     agent = typed.get("agent")
-    if isinstance(agent, Mapping) and agent.get("type") not in agents:
+    if isinstance(agent, Mapping) and str(agent.get("type")) not in agents:
         raise ConfigError(f"config.agent.type: {config.unknown(str(agent.get('type')), agents)}")
     for key, name in _TABLES.items():
         given = typed.get(key, {})
@@ -341,7 +399,9 @@ def opponents_of(course: Curriculum) -> list[str]:
         found = [params.get("opponent") for drill in tasks.drills for params in drill.options.values()]
     else:
         if tasks.size > _MOST_TASKS:
-            return []
+            raise ConfigError(
+                f"{tasks.size:,} tasks are too many to see whom they are played against: at most {_MOST_TASKS:,}."
+            )
         found = [each.params.get("opponent") for each in tasks if isinstance(each.params, Mapping)]
     return list(dict.fromkeys(name for name in found if isinstance(name, str)))
 

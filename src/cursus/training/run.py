@@ -18,7 +18,7 @@ from gymnasium import spaces
 from cursus.agents import Agent
 from cursus.checkpoint import write_atomically
 from cursus.envs.hockey import HockeyEnv
-from cursus.errors import ConfigError, SettingsError
+from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.settings import check_count
 from cursus.training.background import Evaluation
 from cursus.training.evaluate import Tasks, hockey_tasks
@@ -26,10 +26,11 @@ from cursus.training.evaluations import LAST, Evaluations
 from cursus.training.loop import train_agent
 from cursus.training.mirror import Mirror
 from cursus.training.opponents import Opponents
-from cursus.training.plan import EnvironmentPlan, Plan, external_names, read_plan
+from cursus.training.plan import HOCKEY, EnvironmentPlan, Plan, external_names, read_plan
 from cursus.training.report import Training
 from cursus.training.seats import Seats
 from cursus.vector import make_vec
+from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
@@ -80,6 +81,8 @@ def train(
     """
     with ExitStack() as stack:
         if resume:
+            if run is not None:
+                raise SettingsError(f"a resumed run stays in its folder {resume}: leave out run={str(run)!r}.")
             job = _Job.resumed(resume, config, num_envs, device, settings, algo)
         else:
             job = _Job.new(config, num_envs, device, run, settings, algo)
@@ -118,6 +121,8 @@ class _Job:
         if config is not None or algo is not None or num_envs not in (None, record["num_envs"]):
             raise SettingsError(f"{run} goes on as it began, with {record['num_envs']} environments and its own configuration.")
         plan, spec = read_plan(record["plan"], settings)
+        if plan.seed != read_plan(record["plan"])[0].seed:
+            raise SettingsError(f"{run} goes on with the seed that it began with.")
         return cls(plan, spec, record["num_envs"], device or record["device"], Path(run), is_resumed=True)
 
     def __post_init__(self) -> None:
@@ -144,18 +149,40 @@ class _Job:
                 agent, external, self.num_envs, blank=seats.blank(self.num_envs), run=self.run, seed=plan.seed,
                 deterministic=plan.training.deterministic_opponents,
             )  # fmt: skip
-        if plan.training.mirror and isinstance(agent, Agent):
+        if plan.training.mirror:
+            if not isinstance(agent, Agent):
+                raise ConfigError("training.mirror is for our own agents (DDDQN, SAC).")
             agent.augment = _mirror(plan)
+        self._try_evaluation()
         score = hockey_score if plan.plays_hockey else None
         envs = make_vec(
             env, self.num_envs, curriculum=course, run=self.run, resume=self.is_resumed, seed=plan.seed, score=score,
-            num_workers=num_workers, autoreset="same_step", seed_episodes=True,
+            num_workers=num_workers, autoreset="same_step", seed_episodes=True, success=success_of(plan.environment),
         )  # fmt: skip
         stack.callback(envs.close)
         if not self.is_resumed:
-            record = {"schema": _SCHEMA, "plan": self.spec, "num_envs": self.num_envs, "device": self.device}
-            write_atomically(self.run / RECORD, json.dumps(record, indent=2).encode())
+            self.write_record()
+        if opponents is not None:
+            opponents.keep_chosen()
         return _Prepared(self, envs, agent, opponents, stack)
+
+    def write_record(self) -> None:
+        """How this training is configured, for whoever resumes it or looks at it."""
+        record = {"schema": _SCHEMA, "plan": self.spec, "num_envs": self.num_envs, "device": self.device}
+        write_atomically(self.run / RECORD, json.dumps(record, indent=2).encode())
+
+    def _try_evaluation(self) -> None:
+        """Begin every game that will be evaluated, so that a wrong one is found now."""
+        env = make_env(self.plan.environment, discrete=self.plan.agent.discrete)
+        try:
+            for name, variants in evaluation_tasks(self.plan).items():
+                for params in variants:
+                    try:
+                        env.reset(options={"task": params})
+                    except (CursusError, KeyError, TypeError, ValueError) as error:
+                        raise ConfigError(f"evaluation.tasks.{name}: {error}") from error
+        finally:
+            env.close()
 
 
 @dataclass
@@ -179,15 +206,24 @@ class _Prepared:
             "companions": [] if evaluations is None else [evaluations],
             "on_report": lambda now: on_report(now, None if evaluations is None else evaluations.latest),
         }  # fmt: skip
+        begun = _Begun(self.job.write_record)
+        common["companions"].append(begun)
         try:
             result = self._learn(common)
-        finally:
-            (run / "weights").mkdir(mode=0o700, exist_ok=True)
-            self.agent.freeze().save(run / "weights" / LAST)
+        except KeyboardInterrupt:
+            if begun:
+                self._save_last()
+            raise
+        self._save_last()
         if evaluations is not None:
             evaluations.finish(result.steps)
         done = [] if evaluations is None else evaluations.done
         return TrainResult(run, result.steps, result.episodes, result.updates, result.mean_return, result.completed, done)
+
+    def _save_last(self) -> None:
+        folder = self.job.run / "weights"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self.agent.freeze().save(folder / LAST)
 
     def _learn(self, common: dict[str, Any]) -> Training:
         if not isinstance(self.agent, Agent):
@@ -210,9 +246,30 @@ class _Prepared:
         env = partial(make_env, plan.environment, discrete=plan.agent.discrete)
         chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
         background = plan.evaluation.background
-        found = Evaluations(self.agent, self.job.run, env, tasks, **chosen, background=background, resumed_at=resumed_at)
+        found = Evaluations(
+            self.agent, self.job.run, env, tasks, **chosen, background=background, resumed_at=resumed_at,
+            success=success_of(plan.environment),
+        )  # fmt: skip
         self.stack.callback(found.close)
         return found
+
+
+class _Begun:
+    """Knows whether a step was done: before it, agent and settings are not yet known to be those of the run."""
+
+    def __init__(self, at_first: Callable[[], None]) -> None:
+        self._begun = False
+        self._at_first = at_first
+
+    def __bool__(self) -> bool:
+        return self._begun
+
+    def look_in(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+        """A step was done."""
+        if not self._begun:
+            self._begun = True
+            self._at_first()
+        return {}
 
 
 def evaluation_tasks(plan: Plan) -> Tasks:
@@ -231,19 +288,22 @@ def read_record(run: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{run} is not the folder of a training: it has no {RECORD}.") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
-        raise ConfigError(f"{path} was written by another version of Cursus.")
+    if not isinstance(found, dict) or found.get("schema") != _SCHEMA or not {"plan", "num_envs", "device"} <= set(found):
+        raise ConfigError(f"{path} was written by another version of Cursus, or is damaged.")
     return found
 
 
 def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] = (), render_mode: str | None = None) -> Any:
     """One environment of a plan."""
-    if plan.id == "cursus/Hockey-v0":
+    if plan.id == HOCKEY:
         fineness: dict[str, Any] = {"fineness": plan.fineness} if discrete else {}
         chosen: dict[str, Any] = {"keep_mode": plan.keep_mode, "discrete": discrete, **fineness, **plan.settings}
-        env: gymnasium.Env[Any, Any] = HockeyEnv(external=external, render_mode=render_mode, **chosen)
-        shorter = plan.max_episode_steps is not None and plan.max_episode_steps < _LONGEST_GAME
-        return gymnasium.wrappers.TimeLimit(env, plan.max_episode_steps or 1) if shorter else env
+        try:
+            env: gymnasium.Env[Any, Any] = HockeyEnv(external=external, render_mode=render_mode, **chosen)
+        except TypeError as error:
+            raise ConfigError(f"environment.settings: {error}.") from None
+        longest = plan.max_episode_steps
+        return gymnasium.wrappers.TimeLimit(env, longest) if longest is not None and longest < _LONGEST_GAME else env
     try:
         env = gymnasium.make(
             plan.id, plan.max_episode_steps, disable_env_checker=True, render_mode=render_mode, **plan.settings
@@ -256,6 +316,17 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
 
 
 _LONGEST_GAME = 251
+
+
+def success_of(plan: EnvironmentPlan) -> ReadSuccess:
+    """How the end of an episode is read."""
+    if plan.success_return is not None:
+        return partial(_returned, plan.success_return)
+    return SUCCESS_KEYS if plan.success is None else plan.success
+
+
+def _returned(least: float, info: Mapping[str, Any]) -> bool:
+    return bool(info["episode"]["r"] >= least)
 
 
 def hockey_score(info: Mapping[str, Any]) -> float:

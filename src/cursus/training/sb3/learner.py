@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,6 @@ from cursus.agents.sb3 import (
 from cursus.errors import StateError
 from cursus.training.seats import Seats
 from cursus.types import Tree
-
-if TYPE_CHECKING:
-    pass
 
 PREFIX = "sb3:"
 _COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,11 @@ from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.training.interrupt import Interrupt
 from cursus.training.report import Companion, Reporter, Training, entered
+from cursus.training.sb3.learner import SB3Learner
 from cursus.training.seats import Seats
 from cursus.training.underway import UnderWay
 from cursus.types import Tree
 from cursus.vector import Processes, Serial
-
-if TYPE_CHECKING:
-    pass
-
-from cursus.training.sb3.learner import SB3Learner
 
 _MOST_STEPS = 2**62
 _ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode")
@@ -66,12 +62,10 @@ def train_sb3(
             course.until = time.monotonic() + 60 * minutes
         course.begin(stack)
         left = (_MOST_STEPS if steps is None else steps) - course.now.steps
-        try:
-            if left > 0 and not course.now.completed:
-                with suppress(_Enough):
-                    learner.model.learn(left, course, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
-        finally:
-            course.checkpoint()
+        if left > 0 and not course.now.completed:
+            with suppress(_Enough):
+                learner.model.learn(left, course, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+        course.checkpoint()
         course.end()
     if interrupt.asked:
         raise KeyboardInterrupt
