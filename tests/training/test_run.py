@@ -20,6 +20,7 @@ from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarn
 from cursus.ledger import read_events
 from cursus.metrics import definition, read_metrics
 from cursus.training import train
+from cursus.training.course import course_of
 from cursus.training.plan import read_plan
 
 OLD = {
@@ -108,7 +109,7 @@ def test_the_older_schema_means_what_it_meant() -> None:
     plan, _ = read_plan(OLD)
     assert plan.training.updates_per_env_step == 1 / 8
     assert plan.environment.fineness == 3
-    course = plan.course()
+    course = course_of(plan)
     first = course.tasks[0].params
     assert first["mode"] == "shooting"
     assert first["weights"] == {"goal": 5.0, "closeness": 0.5 * 21, "touch": 7.5, "direction": 0.0}

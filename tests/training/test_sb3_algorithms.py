@@ -25,9 +25,10 @@ from cursus.config import build
 from cursus.errors import ConfigError, SettingsError, StateError
 from cursus.metrics import definition, read_metrics
 from cursus.training import train
+from cursus.training.course import course_of, external_names
+from cursus.training.environment import hockey_score, make_env
 from cursus.training.evaluate import evaluate
-from cursus.training.plan import TrainingPlan, external_names, read_plan
-from cursus.training.run import hockey_score, make_env
+from cursus.training.plan import TrainingPlan, read_plan
 from cursus.training.sb3 import SB3Learner, recipes, train_sb3
 from cursus.training.sb3.plan import _rhythm
 from cursus.training.seats import Seats
@@ -394,7 +395,7 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
     chosen: Any = build(table, types=recipes())
     phase = {"name": "shooting", "mode": "shooting", "opponent": opponent, "episodes": 8}
     plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "warmup_steps": 100}})
-    course = plan.course()
+    course = course_of(plan)
     external = external_names(course)
     env = partial(make_env, plan.environment, discrete=chosen.discrete, external=external)
     first = env()

@@ -20,12 +20,13 @@ from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
 from cursus.training import Training, TrainResult, train
 from cursus.training.background import Evaluation
+from cursus.training.environment import make_env, success_of
 from cursus.training.evaluate import Score, Tasks, evaluate, hockey_tasks
 from cursus.training.film import film
 from cursus.training.opponents import find_weights
 from cursus.training.plan import Plan, read_plan
 from cursus.training.plots import plot_training
-from cursus.training.run import evaluation_tasks, make_env, read_record, success_of
+from cursus.training.run import evaluation_tasks, read_record
 
 
 class LiveTraining:

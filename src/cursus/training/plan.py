@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkab
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
-from cursus.curricula import Curriculum, League, Phase, Practice
-from cursus.curricula import Sequence as Phases
+from cursus.curricula import Curriculum
 from cursus.curricula.gates import Gate
-from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST, STRATEGIES, check_shares
+from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES, check_shares
 from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode
-from cursus.envs.hockey.constants import GOAL_REWARD
 from cursus.errors import ConfigError, CursusError, TaskError
 from cursus.randomness import check_seed
 from cursus.settings import check_count, check_kind, check_positive
-from cursus.tasks import Drill, Drills, Ramp
+from cursus.tasks import Ramp
 from cursus.training import legacy
-from cursus.training.opponents import CHECKPOINT, SELF, is_learned
+from cursus.training.opponents import CHECKPOINT, SELF
 from cursus.training.seats import Seats
 
 if TYPE_CHECKING:
@@ -280,17 +278,6 @@ class Plan:
         """Whether the environment is our own game."""
         return self.environment.id == HOCKEY
 
-    def course(self) -> Curriculum:
-        """The curriculum."""
-        return _with_league(self._course(), self.league) if self.plays_hockey else self._course()
-
-    def _course(self) -> Curriculum:
-        if self.curriculum is not None:
-            return self.curriculum
-        tasks = Drills([_drill(phase, self.training.reward_scale) for phase in self.phases])
-        made = [Phase(each.name, Practice(tasks, each.name), each.episodes, each.steps, each.gate) for each in self.phases]
-        return Phases(made)
-
 
 def read_plan(
     source: str | Path | Mapping[str, Any], settings: Sequence[str] = (), *, algo: str | None = None
@@ -368,46 +355,3 @@ _TYPES: dict[str, Any] = {
     **config.TYPES,
     **{each.__name__: each for each in (Plan, PhasePlan, EnvironmentPlan, TrainingPlan, EvaluationPlan, LeaguePlan)},
 }
-
-
-def _drill(phase: PhasePlan, scale: float) -> Drill:
-    """What a phase practises, with rewards multiplied by `scale`."""
-    options, shares = phase.options()
-    weights = {"goal": GOAL_REWARD, "closeness": 1.0, **phase.weights}
-    for params in options.values():
-        params["weights"] = {name: scale * float(weight) for name, weight in weights.items()}
-    ramp = phase.shaping
-    if ramp is not None:
-        start, final = ({name: scale * float(each) for name, each in side.items()} for side in (ramp.start, ramp.final))
-        ramp = replace(ramp, start=start, final=final)
-    return Drill(phase.name, options, shares, ramp)
-
-
-def _with_league(course: Curriculum, plan: LeaguePlan) -> Curriculum:
-    """The course, in a league if one of its tasks asks for an earlier self."""
-    named = [] if isinstance(course, League) else opponents_of(course)
-    if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
-        return course
-    settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
-    return League(course, **settings, anchors=ANCHORS, skill_range=plan.skill_range, rated={"mode": str(Mode.NORMAL)})
-
-
-def opponents_of(course: Curriculum) -> list[str]:
-    """Every opponent that tasks of a course name."""
-    tasks = course.tasks
-    if isinstance(tasks, Drills):
-        found = [params.get("opponent") for drill in tasks.drills for params in drill.options.values()]
-    else:
-        if tasks.size > _MOST_TASKS:
-            raise ConfigError(
-                f"{tasks.size:,} tasks are too many to see whom they are played against: at most {_MOST_TASKS:,}."
-            )
-        found = [each.params.get("opponent") for each in tasks if isinstance(each.params, Mapping)]
-    return list(dict.fromkeys(name for name in found if isinstance(name, str)))
-
-
-def external_names(course: Curriculum) -> list[str]:
-    """The opponents of a course that act from outside the game."""
-    if isinstance(course, League):
-        return external_names(course.parts()[0]) + course.archive
-    return [name for name in opponents_of(course) if is_learned(name)]

@@ -10,27 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
-import numpy as np
 import torch
-from gymnasium import spaces
 
 from cursus.agents import Agent
 from cursus.checkpoint import write_atomically
-from cursus.envs.hockey import HockeyEnv
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.settings import check_count
 from cursus.training.background import Evaluation
+from cursus.training.course import course_of, external_names
+from cursus.training.environment import hockey_score, make_env, success_of
 from cursus.training.evaluate import Tasks, hockey_tasks
 from cursus.training.evaluations import LAST, Evaluations
 from cursus.training.loop import train_agent
 from cursus.training.mirror import Mirror
 from cursus.training.opponents import Opponents
-from cursus.training.plan import HOCKEY, EnvironmentPlan, Plan, external_names, read_plan
+from cursus.training.plan import Plan, read_plan
 from cursus.training.report import Training
 from cursus.training.seats import Seats
 from cursus.vector import make_vec
-from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
@@ -136,7 +133,7 @@ class _Job:
     def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
         plan = self.plan
-        course = plan.course()
+        course = course_of(plan)
         external = external_names(course)
         env = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
         first = env()
@@ -291,47 +288,6 @@ def read_record(run: str | Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("schema") != _SCHEMA or not {"plan", "num_envs", "device"} <= set(found):
         raise ConfigError(f"{path} was written by another version of Cursus, or is damaged.")
     return found
-
-
-def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] = (), render_mode: str | None = None) -> Any:
-    """One environment of a plan."""
-    if plan.id == HOCKEY:
-        fineness: dict[str, Any] = {"fineness": plan.fineness} if discrete else {}
-        chosen: dict[str, Any] = {"keep_mode": plan.keep_mode, "discrete": discrete, **fineness, **plan.settings}
-        try:
-            env: gymnasium.Env[Any, Any] = HockeyEnv(external=external, render_mode=render_mode, **chosen)
-        except TypeError as error:
-            raise ConfigError(f"environment.settings: {error}.") from None
-        longest = plan.max_episode_steps
-        return gymnasium.wrappers.TimeLimit(env, longest) if longest is not None and longest < _LONGEST_GAME else env
-    try:
-        env = gymnasium.make(
-            plan.id, plan.max_episode_steps, disable_env_checker=True, render_mode=render_mode, **plan.settings
-        )
-    except (gymnasium.error.Error, TypeError) as error:
-        raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
-    if isinstance(env.action_space, spaces.Box):
-        env = gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
-    return env
-
-
-_LONGEST_GAME = 251
-
-
-def success_of(plan: EnvironmentPlan) -> ReadSuccess:
-    """How the end of an episode is read."""
-    if plan.success_return is not None:
-        return partial(_returned, plan.success_return)
-    return SUCCESS_KEYS if plan.success is None else plan.success
-
-
-def _returned(least: float, info: Mapping[str, Any]) -> bool:
-    return bool(info["episode"]["r"] >= least)
-
-
-def hockey_score(info: Mapping[str, Any]) -> float:
-    """1 for a game that was won, 0.5 for a draw, 0 for one that was lost."""
-    return (float(info["winner"]) + 1.0) / 2.0
 
 
 def _mirror(plan: Plan) -> Mirror:
