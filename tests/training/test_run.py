@@ -369,8 +369,20 @@ def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None
         train(resume=run)
 
 
+EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").iterdir())
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_trains(path: Path, tmp_path: Path) -> None:
+    quick = ["training.steps=400", "training.warmup_steps=100", "training.updates_per_env_step=0.02", "agent.replay_size=1000"]
+    small = ["agent.hidden=[8]", "agent.batch_size=8", "evaluation.games=1"]
+    result = train(path, num_envs=4, num_workers=1, run=tmp_path / "run", settings=[*quick, *small])
+    assert result.steps == 400
+    assert result.updates > 0
+
+
 def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path) -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "agent": {"type": "DDDQN", "hidden": [16], "batch_size": 16},
         "curriculum": {"type": "Uniform", "tasks": {"type": "Named", "names": {"only": {}}}},
         "environment": {"id": "CartPole-v1"},
@@ -378,6 +390,11 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
     }
     with pytest.raises(CursusError, match="is_success"):
         train(spec, num_envs=2, num_workers=1, run=tmp_path / "run")
+    spec["environment"]["success_return"] = 15.0
+    spec["evaluation"] = {"every": 0, "games": 4, "tasks": {"balance": {}}}
+    result = train(spec, num_envs=2, num_workers=1, run=tmp_path / "again")
+    assert result.steps == 600
+    assert result.evaluations[-1].scores[0].games == 4
 
 
 def test_the_commands(tmp_path: Path) -> None:

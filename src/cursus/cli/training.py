@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from cursus.cli.looking import plain
+from cursus.cli.showroom import how_we_were_called
 from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
@@ -81,9 +82,8 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                self.say(
-                    f"Stopped. Go on from the newest checkpoint with: [b]cursus train --resume {plain(str(self._run))}[/b]"
-                )
+                command = f"{how_we_were_called()} train --resume {plain(str(self._run))}"
+                self.say(f"Stopped. Go on from the newest checkpoint with: [b]{command}[/b]")
             raise
 
     def say(self, text: str) -> None:
@@ -137,9 +137,9 @@ def _tell(console: Console, result: TrainResult) -> None:
     picture = draw(result.run)
     if picture is not None:
         console.print(f"Picture: {plain(str(picture))}", soft_wrap=True)
-    console.print(f"Next:    cursus evaluate {plain(str(result.run))}", soft_wrap=True)
-    console.print(f"         cursus watch {plain(str(result.run))}", soft_wrap=True)
-    console.print(f"         cursus explain {plain(str(result.run))}", soft_wrap=True)
+    cursus = how_we_were_called()
+    for place, command in enumerate(("evaluate", "watch", "explain")):
+        console.print(f"{'         ' if place else 'Next:    '}{cursus} {command} {plain(str(result.run))}", soft_wrap=True)
 
 
 def draw(run: Path) -> Path | None:
@@ -191,7 +191,8 @@ def run_evaluation(
         make = partial(make_env, plan.environment, discrete=plan.agent.discrete)
         scores = evaluate(policy, make, tasks, games=games, seed=seed, success=success_of(plan.environment))
     if not as_json:
-        sides = ", both sides beginning half of them" if plan.plays_hockey else ""
+        whole_games = plan.plays_hockey and (opponents or plan.evaluation.tasks is None)
+        sides = ", both sides beginning half of them" if whole_games else ""
         console.print(_table(scores, f"{plain(str(weights))}, {games} games each{sides}"))
     return {
         "run": str(run),

@@ -225,8 +225,9 @@ class Table:
         total = float(np.sum(self._rewards))
         if not np.isfinite(total):
             raise ResultError(f"{self.game} has a return of {total}: a reward was no finite number.")
+        told = {"episode": {"r": total, "l": len(self._rewards)}, **info}  # as vector environments do
         try:
-            won = self._lesson.read_success(info)
+            won = self._lesson.read_success(told)
         except ResultError as error:
             raise ResultError(f"{self.game}: {error}") from error
         lost = info["winner"] < 0 if "winner" in info else terminated
