@@ -110,6 +110,16 @@ def test_ratings_stay_on_the_scale_of_the_scripted_players() -> None:
     assert np.mean([course.ratings()[name] for name in course.archive]) == pytest.approx(1300.0, abs=80)
 
 
+def test_a_member_that_loses_falls_and_one_that_wins_rises() -> None:
+    course = league("archive:random", slots=2, every=10)
+    play(course, lambda name: 0.5, games=20)
+    before = course.ratings()
+    play(course, lambda name: 1.0 if name == "archive/0" else 0.0, games=9, first=20)
+    after = course.ratings()
+    assert after["archive/0"] < before["archive/0"]
+    assert after["archive/1"] > before["archive/1"]
+
+
 def test_practice_is_not_rated() -> None:
     course = cursus.League(
         cursus.Uniform(cursus.Named({"s": {"mode": "shooting", "opponent": "weak"}})), rated={"mode": "normal"}

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from diary import Diary, agent, drills, make, phases, stored
+from gymnasium.wrappers import TimeLimit
 
 import cursus
+from cursus.agents import DDDQN
 from cursus.envs.hockey import HockeyEnv
 from cursus.ledger import read_events
-from cursus.training import train_agent
+from cursus.training import Opponents, Training, train_agent
 from cursus.training.mirror import Mirror
 
 RAMP = cursus.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
@@ -139,8 +141,6 @@ def test_training_goes_on_with_nobody_on_the_other_side() -> None:
     envs = cursus.make_vec(
         lambda: HockeyEnv(discrete=True), 4, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=1, seed=0
     )
-    from cursus.agents import DDDQN
-
     result = train_agent(envs, DDDQN(18, 8, num_envs=4, hidden=(16,)), steps=800, warmup_steps=200, updates_per_env_step=0.05)
     assert result.updates == 30
     envs.close()
@@ -195,3 +195,42 @@ def test_the_mirror_turns_states_and_actions_alike(fineness: int | None) -> None
         given = action if table is None else table[action]
         mirrored = batch.actions[row] if table is None else table[batch.actions[row]]
         assert np.allclose(mirrored, given * np.array([1, -1, -1, 1]))
+
+
+def test_every_episode_has_a_seed_of_its_own_which_is_that_of_its_ticket() -> None:
+    seeds = []
+    for num_envs in (1, 8):
+        envs, learner = make(num_envs, phases(drills(), episodes=1000), seed_episodes=True), agent(num_envs)
+        train_agent(envs, learner, steps=240, warmup_steps=10**6)
+        seeds.append([page["seed"] for page in Diary.pages])
+        envs.close()
+    alone, together = seeds
+    assert len(set(alone)) == len(alone)
+    assert None not in alone
+    assert set(alone[:40]) == set(together[:40])
+
+
+@MANY
+def test_who_plays_is_whom_the_task_names_in_every_step(num_envs: int) -> None:
+    tasks = cursus.Named({name: {"mode": "shooting", "opponent": name} for name in ("self", "weak", "none")})
+    envs = cursus.make_vec(
+        lambda: TimeLimit(HockeyEnv(discrete=True, external=["self"]), 7),
+        num_envs,
+        curriculum=cursus.Uniform(tasks),
+        autoreset="same_step",
+        num_workers=1,
+        seed=4,
+    )
+    learner = DDDQN(18, 8, num_envs=num_envs, hidden=(8,))
+    others = Opponents(learner, ["self"], num_envs, blank=np.zeros(num_envs, np.int64))
+    seen: set[str] = set()
+
+    def compare(now: Training) -> None:
+        named = [tasks[task].params["opponent"] for task in envs.task_ids.tolist()]
+        seen.update(named)
+        assert others.playing.get("self", []) == [env for env, name in enumerate(named) if name == "self"]
+
+    settings: dict[str, Any] = {"warmup_steps": 10**6, "report_every": num_envs, "on_report": compare}
+    train_agent(envs, learner, steps=100 * num_envs, opponents=others, **settings)
+    assert seen == {"self", "weak", "none"}
+    envs.close()

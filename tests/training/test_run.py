@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cursus.agents import load_policy
+from cursus.agents import SAC, load_policy
+from cursus.envs.hockey import HockeyEnv
 from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
 from cursus.ledger import read_events
 from cursus.metrics import definition, read_metrics
-from cursus.training import train
+from cursus.training import Score, hockey_tasks, train
+from cursus.training.background import Evaluation
 from cursus.training.course import course_of
+from cursus.training.evaluations import Evaluations
 from cursus.training.plan import read_plan
 
 OLD = {
@@ -331,6 +334,22 @@ def test_the_best_weights_and_their_checkpoint_are_kept(tmp_path: Path) -> None:
     assert (run / "checkpoints" / "best.ckpt").exists()
     rows = {row["step"]: row["evaluation/score"] for row in read_metrics(run / "evaluations.jsonl")}
     assert set(rows) == {800, 1600, 2400}
+
+
+def test_only_better_weights_take_the_place_of_the_best(tmp_path: Path) -> None:
+    agent = SAC(18, 4, hidden=(8,))
+    (tmp_path / "checkpoints").mkdir()
+    judge = Evaluations(agent, tmp_path, HockeyEnv, hockey_tasks(["weak"]), every=10, games=2)
+    kept = []
+    for step, wins in ((10, 4), (20, 2), (30, 4), (40, 5)):
+        path = tmp_path / "weights" / f"{step:012d}.safetensors"
+        SAC(18, 4, hidden=(8,), seed=step).freeze().save(path)
+        content = path.read_bytes()
+        score = Score("weak", games=10, wins=wins, draws=0, losses=10 - wins, mean_return=0.0, mean_length=1.0)
+        judge._take([Evaluation(step, [score], path, 1.0)])
+        kept.append((tmp_path / "weights" / "best.safetensors").read_bytes() == content)
+    judge.close()
+    assert kept == [True, False, False, True]
 
 
 def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
