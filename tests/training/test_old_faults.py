@@ -99,7 +99,8 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
     assert set(np.unique(stored(learner)["observations"][:, 0]).tolist()) == {2.0}
     pauses = [now - before for (_, before), (_, now) in pairwise(updates)]
     idle = sum(each == 0 for each in pauses)
-    assert idle * num_envs == pytest.approx(3 * 48, abs=4 * num_envs)
+    discarded = 2 * 6 * (num_envs - 1)  # at most: what the others still play of the old phase, at each of two changes
+    assert 3 * (48 - num_envs) <= idle * num_envs <= 3 * (48 + num_envs) + discarded
     envs.close()
 
 

@@ -179,7 +179,7 @@ class Evaluations:
             self._take(self._come())
             time.sleep(_LOOK_S)
         if steps not in self._known and (not self._done or self._done[-1].step != steps):
-            shutil.copyfile(self._run / "weights" / LAST, self._weights(steps))
+            self._agent.freeze().save(self._weights(steps))
             _link(list_checkpoints(self._run / "checkpoints")[-1], self._candidate(steps))
             self._take(self._play(steps))
 

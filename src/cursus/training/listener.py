@@ -24,8 +24,6 @@ class Listener:
         self._decisions: list[Decision] = []
         self._won: deque[bool] = deque(maxlen=_REMEMBERED)
         self._returns: deque[float] = deque(maxlen=_REMEMBERED)
-        self.episodes = 0
-        """How many have ended."""
 
     @property
     def curriculum(self) -> Curriculum:
@@ -38,7 +36,6 @@ class Listener:
     def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
         """Results, in the order in which the episodes began."""
         ended = episodes.outcome == Outcome.FINISHED
-        self.episodes += int(np.count_nonzero(ended))
         self._won.extend(episodes.success[-_REMEMBERED:].tolist())
         self._returns.extend(episodes.returns[ended][-_REMEMBERED:].tolist())
         self._decisions += decisions
@@ -62,10 +59,9 @@ class Listener:
 
     def state(self) -> Tree:
         """Everything that `load` needs."""
-        return {"won": list(self._won), "returns": list(self._returns), "episodes": self.episodes}
+        return {"won": list(self._won), "returns": list(self._returns)}
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         self._won.extend(state["won"])
         self._returns.extend(state["returns"])
-        self.episodes = int(state["episodes"])

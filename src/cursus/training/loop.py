@@ -173,12 +173,12 @@ class _Loop:
             self._under_way.record(actions, ended)
         self._observations = following
         self.now.steps += self._num_envs
+        self._remembered += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if ended.any():
             self.reporter.infos.add_vector(infos.get("final_info"))
             self._belongs |= ended
             self._hear(self.reporter.listener.take_decisions(), ended)
             self._meet(ended)
-        self._remembered += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if self._remembered > self._warmup_steps and len(self._agent.replay):
             self._learn()
 

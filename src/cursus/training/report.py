@@ -81,8 +81,8 @@ class Reporter:
 
     def refresh(self, now: Training) -> None:
         """What is known from the teacher."""
-        heard = self.listener
-        now.episodes, now.mean_return, now.success = heard.episodes, heard.mean_return, heard.success
+        now.episodes = self._teacher.counts.finished
+        now.mean_return, now.success = self.listener.mean_return, self.listener.success
 
     def report(self, now: Training, ratio: float | None, more: Mapping[str, float]) -> None:
         """A row of metrics; `ratio` is the replay ratio, where there is one."""

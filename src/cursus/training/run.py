@@ -127,8 +127,8 @@ class _Job:
         try:
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError) as error:
-            why = str(error).splitlines()[0]
-            raise SettingsError(f"device={self.device!r} cannot be used here: {why} Use cpu, or cuda with a GPU.") from None
+            why = str(error).splitlines()[0].rstrip(".")
+            raise SettingsError(f"device={self.device!r} cannot be used here: {why}. Use cpu, or cuda with a GPU.") from None
 
     def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
