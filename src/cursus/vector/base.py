@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from enum import Enum
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -21,18 +21,28 @@ from cursus.vector.group import EnvInfo
 Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
 StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
 _NO_TICKET = -1
+NOBODY = np.empty(0, dtype=np.int64)
 
 
-class _Whole:
-    """What is done within it is done wholly, or the environments count as broken."""
+class Heard(NamedTuple):
+    """What came of a step, beside what stands on the board."""
 
-    broken = False
+    infos: list[EnvInfo]
+    ended: bool
+    """Whether any episode may have ended."""
+    lost: IntArray = NOBODY
+    """The environments whose worker was lost meanwhile."""
 
-    def __enter__(self) -> None:
-        self.broken = True
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.broken = kind is not None
+class State(Enum):
+    """Where the environments stand. Whatever is done with them is done wholly, or they count as broken."""
+
+    NEW = "the environments must be reset before their first step."
+    READY = ""
+    STEPPING = "a step is under way: call step_wait() first."
+    BROKEN = (
+        "something failed or was interrupted half-way, so the environments are no longer in step. Close them and make new ones."
+    )
 
 
 class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
@@ -73,10 +83,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
         self._course = 0  # how often a decision changed it
         self._drawn_in = np.zeros(num_envs, dtype=np.int64)
-        self._stepping = False
-        self._begun = False
-        self._everyone = slice(0, num_envs)
-        self._whole = _Whole()
+        self._state = State.NEW
+        self._any_waiting = False
         self.raw_infos: list[EnvInfo] = []
         """The infos of the last step as the environments gave them, one by one."""
 
@@ -97,8 +105,8 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         """Let the environments begin to step with the actions on the board."""
 
     @abstractmethod
-    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
-        """Wait for all; infos worth telling, and the environments whose worker was lost meanwhile."""
+    def _finish_step(self) -> Heard:
+        """Wait for all, and hear what they tell."""
 
     # ---- Gymnasium's interface
 
@@ -106,94 +114,94 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes everywhere, or where `options["reset_mask"]` says so."""
-        self._check_idle("reset")
+        self._require("reset", State.NEW, State.READY)
         chosen = dict(options or {})
         mask = chosen.pop("reset_mask", None)
         numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
-        if seed is None and not self._begun:
+        if seed is None and self._state is State.NEW:
             seed = self._first_seed
         seeds = _seeds(seed, self.num_envs, numbers)
-        with self._whole:
-            self._begun = True
-            self._assign_anew(numbers)
-            infos, lost = self._reset_envs(numbers, seeds, chosen)
-            self._board.waiting[numbers] = False
-            told: dict[str, Any] = {}
-            while len(lost := lost[~self._board.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
-                self._settle(lost, lost)
-                self._assign(lost[self._tickets[lost] == _NO_TICKET])
-                told = self._merge(told, [], lost)
-                more, lost = self._reset_envs(lost, [None] * len(lost), {})
-                infos += more
-            return self._observations(), self._merge(told, infos)
+        self._state = State.BROKEN  # until all is done
+        self._assign_anew(numbers)
+        infos, lost = self._reset_envs(numbers, seeds, chosen)
+        self._board.waiting[numbers] = False
+        told: dict[str, Any] = {}
+        while len(lost := lost[~self._board.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
+            self._settle(lost, lost)
+            self._assign(lost[self._tickets[lost] == _NO_TICKET])
+            told = self._merge(told, [], lost)
+            more, lost = self._reset_envs(lost, [None] * len(lost), {})
+            infos += more
+        self._state = State.READY
+        return self._observations(self._board), self._merge(told, infos)
 
     def step(self, actions: Any) -> StepResult:
         """Step every environment."""
-        self._prepare_step(actions)
-        with self._whole:
-            self._redraw(self._everyone)
-            self._begin_step()
-            infos, lost = self._finish_step()
-            return self._conclude(self._everyone, infos, lost)
+        self._start_step(actions)
+        result = self._conclude(self._board, self._finish_step())
+        self._state = State.READY
+        return result
 
     def step_async(self, actions: Any) -> None:
         """Let the workers begin to step; `step_wait` gives what came of it."""
-        self._prepare_step(actions)
-        with self._whole:
-            self._redraw(self._everyone)
-            self._begin_step()
-            self._stepping = True
-
-    def _prepare_step(self, actions: Any) -> None:
-        self._check_idle("step")
-        if not self._begun:
-            raise SettingsError("the environments must be reset before their first step.")
-        self._board.actions.fill(actions)
+        self._start_step(actions)
+        self._state = State.STEPPING
 
     def step_wait(self) -> StepResult:
         """What came of the step that `step_async` began."""
-        self._check_usable("step_wait")
-        if not self._stepping:
+        if self._state in (State.NEW, State.READY):
             raise SettingsError("step_wait() without step_async().")
-        with self._whole:
-            infos, lost = self._finish_step()
-            result = self._conclude(self._everyone, infos, lost)
-            self._stepping = False
+        self._require("step_wait", State.STEPPING)
+        self._state = State.BROKEN
+        result = self._conclude(self._board, self._finish_step())
+        self._state = State.READY
         return result
 
-    def _conclude(self, part: slice, infos: list[EnvInfo], lost: IntArray) -> StepResult:
+    def _start_step(self, actions: Any) -> None:
+        self._require("step", State.READY)
+        self._board.actions.fill(actions)
+        self._state = State.BROKEN  # until all is done
+        if self._any_waiting:
+            self._redraw(self._board)
+        self._begin_step()
+
+    def _conclude(self, part: Board, heard: Heard) -> StepResult:
         """Report what ended among these environments, assign what is next, and reset where the mode says so."""
-        board = self._board
-        self.raw_infos = infos
-        ended_mask = board.terminated[part] | board.truncated[part]
-        if not infos and 1 not in ended_mask.tobytes():
-            if self._mode is not AutoresetMode.DISABLED and 1 in board.waiting[part].tobytes():
-                board.waiting[part] = False
+        self.raw_infos = infos = heard.infos
+        if not heard.ended and not infos:
+            if self._any_waiting:
+                self._wait(part, False)
             return self._result(part, {})
-        ended = part.start + np.flatnonzero(ended_mask)
+        ended_mask = part.terminated | part.truncated
+        ended = part.first + np.flatnonzero(ended_mask)
         told: dict[str, Any] = {}
         if self.record_episodes:
             self._tell_episodes(told, ended)
-        self._settle(ended, lost)
-        if self._mode is not AutoresetMode.DISABLED:
-            board.waiting[part] = ended_mask
+        self._settle(ended, heard.lost)
+        self._wait(part, ended_mask)
         if self._mode is not AutoresetMode.SAME_STEP or not len(ended):
-            return self._result(part, self._merge(told, infos, lost))
-        said = {env: info for env, info in infos if ended_mask[env - part.start]}
+            return self._result(part, self._merge(told, infos, heard.lost))
+        said = {env: info for env, info in infos if ended_mask[env - part.first]}
         finals = [(env, {"final_info": said.get(env, {})}) for env in ended.tolist()]
-        others = [(env, info) for env, info in infos if not ended_mask[env - part.start]]
-        told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, lost)
-        _, rewards, terminated, truncated, _ = self._result(part, {}, flags_only=True)
+        others = [(env, info) for env, info in infos if not ended_mask[env - part.first]]
+        told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, heard.lost)
+        rewards, terminated, truncated = part.rewards.copy(), part.terminated.copy(), part.truncated.copy()
         more, lost = self._reset_waiting()
         while len(lost):  # of workers that were replaced meanwhile: their episodes end here, too
-            truncated[lost - part.start] = True
+            truncated[lost - part.first] = True
             told = self._merge(told, [*more, *self._final_observations(lost)], lost)
             self._settle(lost, lost)
-            board.waiting[part] = False
-            board.waiting[lost] = True
+            part.waiting[:] = False
+            self._board.waiting[lost] = True
             more, lost = self._reset_waiting()
-        board.waiting[part] = False
+        self._wait(part, False)
         return self._observations(part), rewards, terminated, truncated, self._merge(told, more)
+
+    def _wait(self, part: Board, who: BoolArray | bool) -> None:
+        """Let these of the part wait for their next episode, and nobody else of it."""
+        if self._mode is not AutoresetMode.DISABLED:
+            part.waiting[:] = who
+            self._any_waiting = 1 in self._board.waiting.tobytes()
 
     def _final_observations(self, ended: IntArray) -> list[EnvInfo]:
         return [(env, {"final_obs": self._board.observations.row(env)}) for env in ended.tolist()]
@@ -278,13 +286,13 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
                 self._course += bool(self.teacher.withdraw(held[held != _NO_TICKET]))
             self._assign(numbers)
 
-    def _redraw(self, part: slice) -> None:
+    def _redraw(self, part: Board) -> None:
         """Draw anew what waits here and was drawn before the last decision."""
         if self.teacher is None or self._course == 0:
             return
-        outdated = self._board.waiting[part] & (self._drawn_in[part] != self._course)
+        outdated = part.waiting & (self._drawn_in[part.first : part.first + len(part.waiting)] != self._course)
         if outdated.any():
-            self._assign_anew(part.start + np.flatnonzero(outdated))
+            self._assign_anew(part.first + np.flatnonzero(outdated))
 
     @property
     def task_ids(self) -> IntArray:
@@ -294,21 +302,11 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
     # ---- results
 
-    def _observations(self, part: slice | None = None) -> Any:
-        column = self._board.observations
-        if part is None or part is self._everyone:
-            return column.copy() if self._copy else column.arrays
-        return column.part(part, copy=self._copy)
+    def _observations(self, part: Board) -> Any:
+        return part.observations.copy() if self._copy else part.observations.arrays
 
-    def _result(self, part: slice, infos: dict[str, Any], flags_only: bool = False) -> StepResult:
-        board = self._board
-        return (
-            None if flags_only else self._observations(part),
-            board.rewards[part].copy(),
-            board.terminated[part].copy(),
-            board.truncated[part].copy(),
-            infos,
-        )
+    def _result(self, part: Board, infos: dict[str, Any]) -> StepResult:
+        return self._observations(part), part.rewards.copy(), part.terminated.copy(), part.truncated.copy(), infos
 
     def _merge(self, told: dict[str, Any], infos: list[EnvInfo], lost: IntArray | None = None) -> dict[str, Any]:
         for env, info in infos:
@@ -326,19 +324,12 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         told["episode"] = {"r": returns, "_r": mask, "l": lengths, "_l": mask.copy()}
         told["_episode"] = mask.copy()
 
-    def _check_usable(self, act: str) -> None:
+    def _require(self, act: str, *states: State) -> None:
+        """Refuse an act for which the environments are not ready."""
         if self.closed:
             raise SettingsError(f"{act}() after close().")
-        if self._whole.broken:
-            raise SettingsError(
-                f"{act}() after something failed or was interrupted half-way: the environments are no longer in step. "
-                "Close them and make new ones."
-            )
-
-    def _check_idle(self, act: str) -> None:
-        self._check_usable(act)
-        if self._stepping:
-            raise SettingsError(f"{act}() while a step is under way: call step_wait() first.")
+        if self._state not in states:
+            raise SettingsError(f"{act}() is not possible now: {self._state.value}")
 
 
 def _mask(mask: Any, num_envs: int) -> BoolArray:

@@ -18,10 +18,12 @@ from cursus.vector.signals import SPIN_S, Bell, look, poller
 from cursus.vector.worker import (
     COMMAND,
     DONE,
+    ENDED,
     FAILED,
-    HAS_MESSAGE,
+    MESSAGE,
     PARENT_SLEEPS,
     REQUEST,
+    SAYS,
     WORKER_SLEEPS,
     Command,
     Handle,
@@ -49,6 +51,8 @@ class Worker:
         self._wake = Bell()
         setup.wake = (Handle(self._wake.hear), Handle(self._wake.rope))
         self._asked_at = 0.0
+        self.saw_an_end = False
+        """Whether an episode ended in the last step that it answered for."""
         self._start()
 
     def _start(self) -> None:
@@ -125,13 +129,14 @@ class Worker:
     def answer(self, spin: bool) -> Any:
         """Wait until it is done; what it has to tell, or None."""
         words = self._words
-        if not look(words, DONE, self._asked - 1, SPIN_S if spin else 0.0):
+        if words[DONE] != self._asked and not look(words, DONE, self._asked - 1, SPIN_S if spin else 0.0):
             self._sleep_until_done()
-        if not words[HAS_MESSAGE]:
+        says = words[SAYS]
+        self.saw_an_end = says & ENDED != 0
+        if not says & MESSAGE:
             return None
-        failed = words[FAILED]
         message = self._receive(self.timeout_s, "answering")
-        if failed:
+        if says & FAILED:
             raise EnvError(f"{message}\n(in {self})")
         return message
 

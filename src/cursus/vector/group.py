@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from operator import length_hint
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -18,190 +21,215 @@ from cursus.vector.lesson import Lesson
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
 """The number of an environment and an info of its."""
 
+StepResult: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class EnvGroup:
-    """The environments `first … first + n - 1` of a board.
+    """The environments of a board, or of a part of one.
 
     The same code steps them in the parent and in workers. It writes what happened to the board, and returns only the
     infos that are worth sending: those of episode ends, and the keys that were asked for.
     """
 
     def __init__(
-        self,
-        make_envs: Sequence[MakeEnv],
-        first: int,
-        board: Board,
-        lesson: Lesson | None,
-        info_keys: Sequence[str] | None,
+        self, make_envs: Sequence[MakeEnv], board: Board, lesson: Lesson | None, info_keys: Sequence[str] | None
     ) -> None:
-        self.first = first
-        self.stop = first + len(make_envs)
+        self.first, self.stop = board.first, board.first + len(make_envs)
+        self.ended = False
+        """Whether an episode ended in the last step."""
+        self._flagged = True
         self._board = board
         self._lesson = lesson
         self._info_keys = None if info_keys is None else tuple(info_keys)
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
             for place, make_env in enumerate(make_envs):
-                with self._blame(first + place, "its construction"):
+                with self._blame(place, "its construction"):
                     self.envs.append(make_env())
-                self._check_spaces(first + place, self.envs[-1])
+                self._check_spaces(place)
         except EnvError:
             self.close()
             raise
         self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
-        self._everyone = range(len(self.envs))
-        self._had_ended = True
-        self._columns: tuple[list[Any], ...] = tuple([None] * len(self.envs) for _ in range(4))
-        self._observations = board.observations.store(self.first, self.stop)
-        rows = slice(self.first, self.stop)
-        self._waiting, self._rewards, self._returns = board.waiting[rows], board.rewards[rows], board.returns[rows]
-        self._terminated, self._truncated, self._lengths = board.terminated[rows], board.truncated[rows], board.lengths[rows]
+        self._clock = 0
+        self._began = [0] * len(self.envs)
+        self._reward_memory = board.rewards.data
+        self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
 
-    def _check_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
-        board = self._board
+    def _check_spaces(self, place: int) -> None:
+        board, env = self._board, self.envs[place]
         if env.observation_space != board.observations.space or env.action_space != board.actions.space:
-            raise EnvError(f"environment {number} has other spaces than environment 0.")
+            raise EnvError(f"environment {self.first + place} has other spaces than environment 0.")
+
+    # ---- steps
 
     def step(self) -> list[EnvInfo]:
-        """Step every environment with its action on the board; one that waits is reset instead."""
-        rewards, terminated, truncated, infos = self._columns
-        told: list[EnvInfo] = []
-        stepping: Sequence[int] = self._everyone
-        waiting = self._waiting.tobytes()
+        """Step every environment with its action on the board; one that waits begins its next episode instead."""
+        board, acts = self._board, self._steps
+        waiting = board.waiting.tobytes()
         if 1 in waiting:
-            stepping = [place for place in stepping if not waiting[place]]
-            for place in set(self._everyone).difference(stepping):
-                told += self._reset_one(self.first + place, None, {})
-                rewards[place], terminated[place], truncated[place], infos[place] = 0.0, False, False, {}
-        steps, store = self._steps, self._observations
-        actions = self._board.actions.rows(self.first, self.stop)
-        place = 0
+            acts = [partial(self._begin, place) if waiting[place] else step for place, step in enumerate(acts)]
+        self._clock += 1
+        actions = iter(board.actions.rows())
         try:
-            for place in stepping:
-                observation, rewards[place], terminated[place], truncated[place], infos[place] = steps[place](actions[place])
-                store[place] = observation
+            results = [act(action) for act, action in zip(acts, actions, strict=True)]
         except Exception as error:
-            raise self._failure(self.first + place, "step", error) from error
+            raise self._failure(len(acts) - 1 - length_hint(actions), "step", error) from error
         try:
-            self._rewards[:] = rewards
-        except (TypeError, ValueError) as error:
-            place = next(p for p, reward in enumerate(rewards) if np.ndim(reward) or not np.isreal(reward))
-            raise self._failure(self.first + place, "step: its reward is no number", error) from error
-        self._returns += self._rewards
-        self._lengths[stepping if len(stepping) < len(steps) else slice(None)] += 1
-        ended = True in terminated or True in truncated
-        if ended or self._had_ended:  # flags that stay false need not be written again
-            self._terminated[:] = terminated
-            self._truncated[:] = truncated
-            self._had_ended = ended
+            observations, rewards, terminated, truncated, infos = zip(*results, strict=True)
+            if not board.observations.store_vectors(observations):
+                for place, observation in enumerate(observations):
+                    board.observations[place] = observation
+            self._write_rewards(self._reward_memory, 0, *rewards)
+            ended = any(terminated) or any(truncated)
+        except Exception as error:
+            raise self._refuse(results, error) from error
+        np.add(board.returns, board.rewards, out=board.returns)
+        self.ended = ended
+        if ended or self._flagged:  # flags that stay false need not be written again
+            board.terminated[:] = terminated
+            board.truncated[:] = truncated
+            self._flagged = ended
         if ended or self._info_keys:
-            told += self._finals(stepping)
-        return told
+            return self._tell(terminated, truncated, infos)
+        return []
 
-    def _finals(self, stepping: Iterable[int]) -> list[EnvInfo]:
+    def _begin(self, place: int, action: Any = None) -> StepResult:
+        """Begin the next episode of an environment: the result of a step in which nothing else happens."""
+        observation, info = self._reset_one(place, None, {})
+        return observation, 0.0, False, False, info
+
+    def _refuse(self, results: Sequence[Any], error: Exception) -> EnvError:
+        """What is wrong with which of these results."""
+        for place, result in enumerate(results):
+            try:
+                observation, reward, terminated, truncated, _ = result
+            except (TypeError, ValueError):
+                return self._failure(place, "step: it must give five things", error)
+            try:
+                self._board.observations[place] = observation
+            except Exception as misfit:
+                return self._failure(place, "step: its observation does not fit", misfit)
+            try:
+                struct.pack("d", reward)
+            except (TypeError, struct.error):
+                return self._failure(place, "step: its reward is no number", error)
+            try:
+                bool(terminated), bool(truncated)
+            except Exception as misfit:
+                return self._failure(place, "step: its flags are not true or false", misfit)
+        return self._failure(0, "step", error)
+
+    def _tell(self, terminated: Sequence[Any], truncated: Sequence[Any], infos: Sequence[dict[str, Any]]) -> list[EnvInfo]:
         """Read the results of episodes that ended, and keep the infos that are worth sending."""
-        _, terminated, truncated, infos = self._columns
         kept: list[EnvInfo] = []
-        if not self._info_keys:
-            stepping = [place for place in stepping if terminated[place] or truncated[place]]
-        for place in stepping:
-            number, info = self.first + place, infos[place]
+        for place, info in enumerate(infos):
             if terminated[place] or truncated[place]:
-                if self._lesson is not None:
-                    self._read_result(self._lesson, number, info)
-            else:
+                self._read_result(place, info)
+            elif self._info_keys:
                 info = self._chosen(info)
+            else:
+                continue
             if info:
-                kept.append((number, info))
+                kept.append((self.first + place, info))
         return kept
 
-    def _read_result(self, lesson: Lesson, number: int, info: dict[str, Any]) -> None:
-        board = self._board
-        told = {"episode": {"r": float(board.returns[number]), "l": int(board.lengths[number])}, **info}
+    def _read_result(self, place: int, info: dict[str, Any]) -> None:
+        board, lesson = self._board, self._lesson
+        board.lengths[place] = length = self._clock - self._began[place]
+        if lesson is None:
+            return
+        told = {"episode": {"r": float(board.returns[place]), "l": length}, **info}
         try:
-            board.success[number] = success = lesson.read_success(told)
-            board.scores[number] = lesson.read_score(told, success)
+            board.success[place] = success = lesson.read_success(told)
+            board.scores[place] = lesson.read_score(told, success)
         except Exception as error:
-            raise self._failure(number, "reading its result", error) from error
+            raise self._failure(place, "reading its result", error) from error
 
     def _chosen(self, info: dict[str, Any]) -> dict[str, Any]:
         return {key: info[key] for key in self._info_keys or () if key in info}
+
+    # ---- resets
 
     def reset(self, numbers: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any]) -> list[EnvInfo]:
         """Reset some environments, and give their infos."""
         infos = []
         for number, seed in zip(numbers, seeds, strict=True):
-            infos += self._reset_one(number, seed, options, all_infos=True)
+            place = number - self.first
+            self._board.observations[place], info = self._reset_one(place, seed, options)
+            if info:
+                infos.append((number, info))
         return infos
 
     def reset_waiting(self) -> list[EnvInfo]:
         """Reset every environment that waits."""
         infos = []
-        for number in (self.first + np.flatnonzero(self._waiting)).tolist():
-            infos += self._reset_one(number, None, {})
+        for place in np.flatnonzero(self._board.waiting).tolist():
+            self._board.observations[place], info = self._reset_one(place, None, {})
+            if chosen := self._chosen(info):
+                infos.append((self.first + place, chosen))
         return infos
 
-    def _reset_one(self, number: int, seed: int | None, options: dict[str, Any], all_infos: bool = False) -> list[EnvInfo]:
-        board, env = self._board, self.envs[number - self.first]
+    def _reset_one(self, place: int, seed: int | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        board, env, lesson = self._board, self.envs[place], self._lesson
         try:
-            if self._lesson is not None:
-                options = self._lesson.prepare(env, int(board.tasks[number]), options)
-            if seed is None:
-                seed = int(board.seeds[number]) or None
+            if lesson is not None:
+                options = lesson.prepare(env, int(board.tasks[place]), options)
+                if seed is None:
+                    seed = int(board.seeds[place]) or None
             observation, info = env.reset(seed=seed, options=options or None)
-            if self._lesson is not None:
-                self._check_task_kept_spaces(number, env)
+            if lesson is not None:
+                self._check_task_kept_spaces(place)
             board.observations.check(observation)
-            self._observations[number - self.first] = observation
         except Exception as error:
-            raise self._failure(number, "reset", error) from error
-        board.rewards[number] = 0.0
-        board.terminated[number] = board.truncated[number] = False
-        board.returns[number] = 0.0
-        board.lengths[number] = 0
-        kept = info if all_infos else self._chosen(info)
-        return [(number, kept)] if kept else []
+            raise self._failure(place, "reset", error) from error
+        board.returns[place] = 0.0
+        self._began[place] = self._clock
+        return observation, info
 
-    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> list[None]:
-        """Let environments that have just begun do again what they had done before; nothing of it is told."""
-        for number, course in zip(numbers, actions, strict=True):
-            row, board = number - self.first, self._board
-            with self._blame(number, "repeating an episode"):
-                for action in course:
-                    if isinstance(board.actions.space, spaces.Discrete):
-                        action = int(action)
-                    observation, reward, terminated, truncated, _ = self._steps[row](action)
-                    if terminated or truncated:
-                        raise EnvError(
-                            f"environment {number} ended an episode that had gone on before: with the same seed and actions "
-                            "it does not do the same."
-                        )
-                    self._observations[row] = observation
-                    board.returns[number] += reward
-                    board.lengths[number] += 1
-        return [None] * len(numbers)
-
-    def _check_task_kept_spaces(self, number: int, env: gymnasium.Env[Any, Any]) -> None:
+    def _check_task_kept_spaces(self, place: int) -> None:
         """Refuse a task that changed what is observed or done: no agent could go on from there."""
-        known, found = self._spaces[number - self.first], (env.observation_space, env.action_space)
+        env = self.envs[place]
+        known, found = self._spaces[place], (env.observation_space, env.action_space)
         if found[0] is known[0] and found[1] is known[1]:  # comparing spaces is dear, and they are seldom made anew
             return
         for name, before, now in zip(("observation", "action"), known, found, strict=True):
             if now != before:
                 raise TaskError(
-                    f"task {self._board.tasks[number]} changes the {name} space from {before} to {now}. "
+                    f"task {self._board.tasks[place]} changes the {name} space from {before} to {now}. "
                     f"All tasks must share one; see the `invariant` of Generated to refuse such tasks when they are made."
                 )
-        self._spaces[number - self.first] = found
+        self._spaces[place] = found
+
+    def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> list[None]:
+        """Let environments that have just begun do again what they had done before; nothing of it is told."""
+        board = self._board
+        for number, course in zip(numbers, actions, strict=True):
+            place = number - self.first
+            with self._blame(place, "repeating an episode"):
+                for action in course:
+                    if isinstance(board.actions.space, spaces.Discrete):
+                        action = int(action)
+                    observation, reward, terminated, truncated, _ = self._steps[place](action)
+                    if terminated or truncated:
+                        raise EnvError(
+                            f"environment {number} ended an episode that had gone on before: with the same seed and actions "
+                            "it does not do the same."
+                        )
+                    board.observations[place] = observation
+                    board.returns[place] += reward
+                    self._began[place] -= 1
+        return [None] * len(numbers)
+
+    # ---- the rest
 
     def call(self, name: str, numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         """Call a method of some environments, or read an attribute."""
         results = []
         for number in numbers:
-            with self._blame(number, f"{name!r}"):
+            with self._blame(number - self.first, f"{name!r}"):
                 found = self.envs[number - self.first].get_wrapper_attr(name)
                 results.append(found(*arguments, **named) if callable(found) else found)
         return results
@@ -209,24 +237,24 @@ class EnvGroup:
     def set_attr(self, name: str, numbers: Sequence[int], values: Sequence[Any]) -> None:
         """Set an attribute of some environments."""
         for number, value in zip(numbers, values, strict=True):
-            with self._blame(number, f"setting {name!r}"):
+            with self._blame(number - self.first, f"setting {name!r}"):
                 self.envs[number - self.first].set_wrapper_attr(name, value)
 
     def close(self) -> None:
         """Close every environment."""
-        for number, env in enumerate(self.envs, start=self.first):
-            with self._blame(number, "close"):
+        for place, env in enumerate(self.envs):
+            with self._blame(place, "close"):
                 env.close()
 
     @contextmanager
-    def _blame(self, number: int, what: str) -> Iterator[None]:
+    def _blame(self, place: int, what: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            raise self._failure(number, what, error) from error
+            raise self._failure(place, what, error) from error
 
-    def _failure(self, number: int, what: str, error: Exception) -> EnvError:
-        return error if isinstance(error, EnvError) else failure(number, what, error)
+    def _failure(self, place: int, what: str, error: Exception) -> EnvError:
+        return error if isinstance(error, EnvError) else failure(self.first + place, what, error)
 
 
 def make_first(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:

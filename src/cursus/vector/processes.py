@@ -15,7 +15,7 @@ from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
-from cursus.vector.base import Autoreset, TaughtVectorEnv
+from cursus.vector.base import Autoreset, Heard, State, TaughtVectorEnv
 from cursus.vector.board import Arena, shared_file
 from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
 from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
@@ -104,7 +104,7 @@ class Processes(TaughtVectorEnv):
                 self._workers.append(Worker(setup, view, self._bell, context, timeout_s))
             if parent_steps:
                 own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
-                self._group = EnvGroup(own, 0, board, lesson, info_keys)
+                self._group = EnvGroup(own, board.part(slice(0, len(own))), lesson, info_keys)
             else:
                 first.close()
             for worker in self._workers:
@@ -149,10 +149,22 @@ class Processes(TaughtVectorEnv):
         for worker in self._workers:
             worker.ask(Command.STEP)
 
-    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
-        infos = [] if self._group is None else self._group.step()
-        told, lost = self._hear(self._workers)
-        return infos + told, self._mark_lost(lost)
+    def _finish_step(self) -> Heard:
+        infos: list[EnvInfo] = []
+        ended = False
+        if self._group is not None:
+            infos += self._group.step()
+            ended = self._group.ended
+        return self._hear_step(self._workers, infos, ended)
+
+    def _hear_step(self, workers: Sequence[Worker], infos: list[EnvInfo], ended: bool) -> Heard:
+        told, lost = self._hear(workers)
+        infos += told
+        if lost:
+            return Heard(infos, True, self._mark_lost(lost))
+        for worker in workers:
+            ended |= worker.saw_an_end
+        return Heard(infos, ended)
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
         board = self._board
@@ -197,12 +209,15 @@ class Processes(TaughtVectorEnv):
         lost = []
         for worker in workers:
             try:
-                infos += worker.answer(self._spin) or []
+                told = worker.answer(self._spin)
             except WorkerError:
                 if not self._restart:
                     raise
                 worker.restart()
                 lost.append(worker)
+            else:
+                if told:
+                    infos += told
         return infos, lost
 
     def _mark_lost(self, workers: Sequence[Worker]) -> IntArray:
@@ -247,58 +262,56 @@ class Processes(TaughtVectorEnv):
         While it is under way, the learner can work on the other one. Tasks that wait in this half and were drawn before
         a decision are drawn anew first, so that nothing begins stale.
         """
-        self._check_usable("send")
-        if not self._begun:
-            raise SettingsError("the environments must be reset before their first step.")
+        self._require("send", State.READY, State.STEPPING)
         chosen = self._received if half is None else half
         if chosen not in (0, 1) or chosen in self._under_way:
             raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
-        part = self.halves[chosen]
+        part = self._board.part(self.halves[chosen])
         self._redraw(part)
-        self._board.actions.fill(actions, part)
-        for worker in self._crew(part):
+        part.actions.fill(actions)
+        for worker in self._crew(chosen):
             worker.ask(Command.STEP)
         self._under_way.append(chosen)
         self._received = None
-        self._stepping = True
+        self._state = State.STEPPING
 
     def recv(self) -> Half:
         """The first half that is ready: which environments, and what their step brought."""
-        self._check_usable("recv")
         if not self._under_way:
             raise SettingsError("recv() without send().")
-        parts = {half: self._crew(self.halves[half]) for half in self._under_way}
-        with self._whole:
-            half = wait_for_any(parts, self._spin)
-            infos, lost = self._hear(parts[half])
-            part = self.halves[half]
-            result = Half(part, *self._conclude(part, infos, self._mark_lost(lost)))
+        self._require("recv", State.STEPPING)
+        self._state = State.BROKEN
+        crews = {half: self._crew(half) for half in self._under_way}
+        half = wait_for_any(crews, self._spin)
+        part = self.halves[half]
+        result = Half(part, *self._conclude(self._board.part(part), self._hear_step(crews[half], [], False)))
         self._under_way.remove(half)
-        self._stepping = bool(self._under_way)
+        self._state = State.STEPPING if self._under_way else State.READY
         self._received = half
         return result
 
-    def _crew(self, part: slice) -> list[Worker]:
+    def _crew(self, half: int) -> list[Worker]:
+        part = self.halves[half]
         return [worker for worker in self._workers if part.start <= worker.first < part.stop]
 
     # ---- attributes
 
     def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of some environments, or read an attribute."""
-        self._check_idle("call")
+        self._require("call", State.NEW, State.READY)
         found = self._ask_everyone(Command.CALL, numbers, lambda own: (name, own, args, kwargs))
         return tuple(found[env] for env in numbers)
 
     def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
         """Let environments do again what they had done before; all observations afterwards."""
-        self._check_idle("repeat")
+        self._require("repeat", State.READY)
         wanted = dict(zip(numbers, actions, strict=True))
         self._ask_everyone(Command.REPEAT, numbers, lambda own: (own, [wanted[env] for env in own]))
-        return self._observations()
+        return self._observations(self._board)
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
-        self._check_idle("set_attr")
+        self._require("set_attr", State.NEW, State.READY)
         wanted = dict(zip(numbers, values, strict=True))
         self._ask_everyone(Command.SET_ATTR, numbers, lambda own: (name, own, [wanted[env] for env in own]))
 
@@ -338,7 +351,7 @@ class Processes(TaughtVectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment, end every worker whatever it is doing, and let go of the shared memory."""
-        if self._workers and not self._whole.broken and not self._stepping:
+        if self._workers and self._state in (State.NEW, State.READY):
             for worker in self._workers:
                 worker.ask(Command.CLOSE)
             deadline = time.monotonic() + _CLOSE_S

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from cursus.teacher import Teacher
 from cursus.types import IntArray
-from cursus.vector.base import Autoreset, TaughtVectorEnv
+from cursus.vector.base import NOBODY, Autoreset, Heard, State, TaughtVectorEnv
 from cursus.vector.board import Board, local
 from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
-
-_NOBODY = np.empty(0, dtype=np.int64)
 
 
 class Serial(TaughtVectorEnv):
@@ -34,7 +30,7 @@ class Serial(TaughtVectorEnv):
         seed_episodes: bool = False,
     ) -> None:
         first = make_first(make_envs[0])
-        board = Board(first.observation_space, first.action_space, len(make_envs), local)
+        board = Board.make(first.observation_space, first.action_space, len(make_envs), local)
         super().__init__(
             board,
             len(make_envs),
@@ -47,37 +43,38 @@ class Serial(TaughtVectorEnv):
             metadata=first.metadata,
         )
         self.spec, self.render_mode = first.spec, first.render_mode
-        self._group = EnvGroup([lambda: first, *make_envs[1:]], 0, board, lesson, info_keys)
+        self._group = EnvGroup([lambda: first, *make_envs[1:]], board, lesson, info_keys)
         self.envs = self._group.envs
 
     def _reset_envs(
         self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
     ) -> tuple[list[EnvInfo], IntArray]:
-        return self._group.reset(numbers.tolist(), seeds, options), _NOBODY
+        return self._group.reset(numbers.tolist(), seeds, options), NOBODY
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
-        return self._group.reset_waiting(), _NOBODY
+        return self._group.reset_waiting(), NOBODY
 
     def _begin_step(self) -> None:
         """Nothing begins before it is waited for."""
 
-    def _finish_step(self) -> tuple[list[EnvInfo], IntArray]:
-        return self._group.step(), _NOBODY
+    def _finish_step(self) -> Heard:
+        infos = self._group.step()
+        return Heard(infos, self._group.ended)
 
     def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of some environments, or read an attribute."""
-        self._check_idle("call")
+        self._require("call", State.NEW, State.READY)
         return tuple(self._group.call(name, numbers, args, kwargs))
 
     def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
         """Let environments do again what they had done before; all observations afterwards."""
-        self._check_idle("repeat")
+        self._require("repeat", State.READY)
         self._group.repeat(numbers, actions)
-        return self._observations()
+        return self._observations(self._board)
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
-        self._check_idle("set_attr")
+        self._require("set_attr", State.NEW, State.READY)
         self._group.set_attr(name, numbers, values)
 
     def close_extras(self, **kwargs: Any) -> None:

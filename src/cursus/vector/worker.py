@@ -34,7 +34,10 @@ WORDS = 16
 
 # The places of these numbers. Plain constants: looking up a member of an enum costs more than the look itself.
 REQUEST, COMMAND, PARENT_SLEEPS = 0, 1, 2
-DONE, WORKER_SLEEPS, HAS_MESSAGE, FAILED = 8, 9, 10, 11
+DONE, WORKER_SLEEPS, SAYS = 8, 9, 10
+
+# What a worker says when it is done, as bits of one number.
+MESSAGE, FAILED, ENDED = 1, 2, 4
 
 
 class Command(IntEnum):
@@ -47,6 +50,9 @@ class Command(IntEnum):
     SET_ATTR = 4
     CLOSE = 5
     REPEAT = 6
+
+
+_STEP = int(Command.STEP)
 
 
 def pack(content: Any) -> bytes:
@@ -115,7 +121,7 @@ def lay_out(
 ) -> tuple[Any, Board]:
     """The numbers of all workers, and the board: the same places in every process."""
     words = arena.take((num_workers, WORDS), "<i8")
-    return words, Board(observation_space, action_space, num_envs, arena.take)
+    return words, Board.make(observation_space, action_space, num_envs, arena.take)
 
 
 def run_worker(setup: Setup, connection: Connection) -> None:
@@ -151,7 +157,9 @@ class _Worker:
         """Make the environments, and say so."""
         setup = self._setup
         try:
-            self._group = EnvGroup(setup.make_envs.content, setup.first, self._board, setup.lesson.content, setup.info_keys)
+            makers = setup.make_envs.content
+            board = self._board.part(slice(setup.first, setup.first + len(makers)))
+            self._group = EnvGroup(makers, board, setup.lesson.content, setup.info_keys)
         except BaseException as error:
             self._connection.send_bytes(pack(_words_for(error)))
         else:
@@ -163,22 +171,20 @@ class _Worker:
         while True:
             if not look(words, REQUEST, served, SPIN_S if self._setup.spin else 0.0):
                 self._sleep_until_asked(served)
-            served = words[REQUEST]
-            command = Command(words[COMMAND])
+            served, command = words[REQUEST], words[COMMAND]
             try:
                 message = self._obey(command)
                 packed = None if message is None else pack(message)
-                words[FAILED] = 0
+                says = ENDED if self._group is not None and self._group.ended else 0
             except BaseException as error:  # also SystemExit, and what cannot be packed: the parent hears of everything
-                packed = pack(_words_for(error))
-                words[FAILED] = 1
-            words[HAS_MESSAGE] = packed is not None
+                packed, says = pack(_words_for(error)), FAILED
+            words[SAYS] = says if packed is None else says | MESSAGE
             words[DONE] = served
             if words[PARENT_SLEEPS]:
                 self._bell.ring()
             if packed is not None:
                 self._connection.send_bytes(packed)
-            if command is Command.CLOSE:
+            if command == Command.CLOSE:
                 return
 
     def _sleep_until_asked(self, served: int) -> None:
@@ -190,24 +196,24 @@ class _Worker:
         words[WORKER_SLEEPS] = 0
         self._wake.quiet()
 
-    def _obey(self, command: Command) -> Any:
+    def _obey(self, command: int) -> Any:
         """Do one thing; what is worth telling, or None."""
         group = self._group
         if group is None:
             raise EnvError("this worker has no environments.")
-        if command is Command.STEP:
+        if command == _STEP:
             return group.step() or None
-        if command is Command.RESET_WAITING:
+        if command == Command.RESET_WAITING:
             return group.reset_waiting() or None
-        if command is Command.CLOSE:
+        if command == Command.CLOSE:
             group.close()
             return None
         arguments = unpack(self._connection.recv_bytes())
-        if command is Command.RESET:
+        if command == Command.RESET:
             return group.reset(*arguments)
-        if command is Command.CALL:
+        if command == Command.CALL:
             return group.call(*arguments)
-        if command is Command.REPEAT:
+        if command == Command.REPEAT:
             return group.repeat(*arguments)
         group.set_attr(*arguments)
         return []
