@@ -25,12 +25,33 @@ def check_seed(seed: int) -> int:
     return int(seed)
 
 
+class Words:
+    """The random words of a seed and purpose, from any ticket on; cheapest where the last call stopped.
+
+    A block has four words for every ticket.
+    """
+
+    def __init__(self, seed: int, purpose: int = 0) -> None:
+        self._key = np.array([seed, purpose], dtype=np.uint64)
+        self._philox: Philox | None = None
+        self._next = (0, 0)
+
+    def read(self, first: int, count: int, block: int) -> NDArray[np.uint64]:
+        """The words of `count` tickets from `first` on, a row for each."""
+        if self._philox is None or self._next != (first, block):
+            self._philox = Philox(key=self._key, counter=np.array([first, block, 0, 0], dtype=np.uint64))
+        self._next = first + count, block
+        words: NDArray[np.uint64] = self._philox.random_raw(_WORDS_PER_BLOCK * count)
+        return words.reshape(count, _WORDS_PER_BLOCK)
+
+
 class TicketStream:
     """Random columns for `count` consecutive tickets.
 
     Each call of `uniform` gives the next column, one number per ticket. Row `i` is a function of
     `(seed, purpose, first_ticket + i, number of the column)`: drawing 256 tickets at once or one after the other
-    gives the same numbers, and no state has to be saved to continue.
+    gives the same numbers, and no state has to be saved to continue. Whoever makes one stream after the other can give
+    them all one `source`.
 
     >>> together = TicketStream(seed=7, first_ticket=0, count=3).uniform()
     >>> alone = TicketStream(seed=7, first_ticket=2, count=1).uniform()
@@ -38,8 +59,8 @@ class TicketStream:
     True
     """
 
-    def __init__(self, seed: int, first_ticket: int, count: int, purpose: int = 0) -> None:
-        self._key = np.array([seed, purpose], dtype=np.uint64)
+    def __init__(self, seed: int, first_ticket: int, count: int, purpose: int = 0, *, source: Words | None = None) -> None:
+        self._source = Words(seed, purpose) if source is None else source
         self._first = first_ticket
         self._count = count
         self._rows: IntArray | None = None
@@ -76,9 +97,7 @@ class TicketStream:
     def _next_words(self) -> NDArray[np.uint64]:
         self._place = self._column % _WORDS_PER_BLOCK
         if self._place == 0:
-            counter = np.array([self._first, self._column // _WORDS_PER_BLOCK, 0, 0], dtype=np.uint64)
-            words = Philox(key=self._key, counter=counter).random_raw(_WORDS_PER_BLOCK * self._count)
-            self._words = words.reshape(self._count, _WORDS_PER_BLOCK)
+            self._words = self._source.read(self._first, self._count, self._column // _WORDS_PER_BLOCK)
             self._numbers = None
         self._column += 1
         column: NDArray[np.uint64] = self._words[:, self._place]

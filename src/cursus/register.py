@@ -25,8 +25,9 @@ class Register:
     def hand_out(self, envs: IntArray, tasks: IntArray, tags: IntArray, *, remote: bool = False) -> IntArray:
         """Open a ticket for each of these; the tickets."""
         tickets = self.book.open(envs, tasks, tags)
-        columns = {"env": envs.tolist(), "task": tasks.tolist(), "tag": tags.tolist()}
-        self._write("assign", {"first": int(tickets[0]), **columns}, remote)
+        if self.ledger is not None:
+            columns = {"env": envs.tolist(), "task": tasks.tolist(), "tag": tags.tolist()}
+            self._write(self.ledger, "assign", {"first": int(tickets[0]), **columns}, remote)
         return tickets
 
     def finish(
@@ -41,26 +42,29 @@ class Register:
     ) -> None:
         """Settle tickets with their results; without scores, a score is the success."""
         self.book.finish(tickets, won, gained, lasted, won.astype(np.float64) if scored is None else scored)
-        columns = {"ticket": tickets, "success": won.astype(int), "return": gained, "length": lasted}
-        if scored is not None:
-            columns["score"] = scored
         if self.ledger is not None:
-            self._write("finish", {name: column.tolist() for name, column in columns.items()}, remote)
+            columns = {"ticket": tickets, "success": won.astype(int), "return": gained, "length": lasted}
+            if scored is not None:
+                columns["score"] = scored
+            self._write(self.ledger, "finish", {name: column.tolist() for name, column in columns.items()}, remote)
 
     def lose(self, tickets: IntArray, *, remote: bool = False) -> None:
         """Settle tickets whose worker is gone."""
         self.book.lose(tickets)
-        self._write("lose", {"ticket": tickets.tolist()}, remote, urgent=True)
+        if self.ledger is not None:
+            self._write(self.ledger, "lose", {"ticket": tickets.tolist()}, remote, urgent=True)
 
     def withdraw(self, tickets: IntArray, *, remote: bool = False) -> None:
         """Settle tickets that were taken back."""
         self.book.withdraw(tickets)
-        self._write("withdraw", {"ticket": tickets.tolist()}, remote)
+        if self.ledger is not None:
+            self._write(self.ledger, "withdraw", {"ticket": tickets.tolist()}, remote)
 
     def complete_drain(self) -> None:
         """Everything that remote workers said is entered."""
-        self._write("drain", {}, remote=False)
-
-    def _write(self, event: str, columns: Mapping[str, Any], remote: bool, urgent: bool = False) -> None:
         if self.ledger is not None:
-            self.ledger.write(event, urgent=urgent, **columns, **({"remote": True} if remote else {}))
+            self._write(self.ledger, "drain", {}, remote=False)
+
+    @staticmethod
+    def _write(ledger: Ledger, event: str, columns: Mapping[str, Any], remote: bool, urgent: bool = False) -> None:
+        ledger.write(event, urgent=urgent, **columns, **({"remote": True} if remote else {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -37,26 +38,22 @@ def finite(name: str, values: Any, tickets: IntArray, bounds: tuple[float, float
     if column.dtype.kind not in "biuf":
         raise ResultError(f"{name}s must be numbers, not {values!r:.80}.")
     numbers = column.astype(np.float64)
-    wrong = ~np.isfinite(numbers)
-    if wrong.any():
-        raise ResultError(f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]}: it must be a finite number.")
-    outside = (numbers < bounds[0]) | (numbers > bounds[1])
-    if outside.any():
-        raise ResultError(
-            f"the {name} of ticket {tickets[outside][0]} is {numbers[outside][0]:g}: it must lie between {bounds[0]:g} and "
-            f"{bounds[1]:g}."
-        )
+    low, high = bounds
+    for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
+        if low <= number <= high:
+            continue
+        if not math.isfinite(number):
+            raise ResultError(f"the {name} of ticket {ticket} is {number}: it must be a finite number.")
+        raise ResultError(f"the {name} of ticket {ticket} is {number:g}: it must lie between {low:g} and {high:g}.")
     return numbers
 
 
 def whole(name: str, values: Any, tickets: IntArray) -> IntArray:
     """A column of whole numbers from 0 upwards, small enough that their sums stay exact."""
     numbers = finite(name, values, tickets)
-    wrong = (numbers < 0) | (numbers > _MOST) | (numbers != np.floor(numbers))
-    if wrong.any():
-        raise ResultError(
-            f"the {name} of ticket {tickets[wrong][0]} is {numbers[wrong][0]:g}: not a whole number from 0 to 2**40."
-        )
+    for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
+        if not (0 <= number <= _MOST and number.is_integer()):
+            raise ResultError(f"the {name} of ticket {ticket} is {number:g}: not a whole number from 0 to 2**40.")
     return numbers.astype(np.int64)
 
 
@@ -64,9 +61,11 @@ def _column(name: str, values: Any, tickets: IntArray) -> NDArray[Any]:
     if values is None:
         raise ResultError(f"the {name} of {len(tickets)} episode(s) is missing. Give one value per ticket.")
     try:
-        column = np.atleast_1d(np.asarray(values))
+        column = np.asarray(values)
     except ValueError:
         column = np.empty(0)
+    if column.ndim == 0:
+        column = column.reshape(1)
     if column.shape != tickets.shape:
         raise ResultError(f"{len(tickets)} ticket(s) but {name} has shape {column.shape}. Give one value per ticket.")
     return column

@@ -21,7 +21,7 @@ from cursus.curricula import Curriculum
 from cursus.errors import SettingsError, StateError, TeacherError
 from cursus.ledger import SCHEMA, Ledger, RunFolder
 from cursus.memory.make import MemoryKind
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import TicketStream, Words, check_seed
 from cursus.register import Register
 from cursus.remote import Seat
 from cursus.results import finite, truth, whole
@@ -130,6 +130,7 @@ class Teacher:
             check_count("max_lag", max_lag)
         check_count("ahead", ahead, low=0)
         self._seed = check_seed(seed)
+        self._words = Words(self._seed)
         self._lag = None if max_lag is None else int(max_lag)
         self._ahead = int(ahead)
         self._book = TicketBook(max_lag=self._lag, ahead=self._ahead)
@@ -216,20 +217,23 @@ class Teacher:
         numbers = self._book.check_envs(envs)
         self._at_the_door()
         with self._one_act:
+            if not self._book.has_again:
+                tickets, tasks = self._draw(numbers)
+                return Assignment(tickets, numbers, tasks)
             tickets = self._book.take_again(numbers)
             again = tickets >= 0
             tasks = np.empty(len(numbers), dtype=np.int64)
-            if again.any():
-                tasks[again] = self._book.tasks_of(tickets[again])
-            fresh = ~again
-            if fresh.any():
-                tickets[fresh], tasks[fresh] = self._draw(numbers[fresh])
+            tasks[again] = self._book.tasks_of(tickets[again])
+            if not again.all():
+                tickets[~again], tasks[~again] = self._draw(numbers[~again])
             return Assignment(tickets, numbers, tasks)
 
     def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray]:
-        draw = self._curriculum.sample(TicketStream(self._seed, self._book.next_ticket, len(envs)))
+        if not len(envs):
+            return envs, envs
+        draw = self._curriculum.sample(TicketStream(self._seed, self._book.next_ticket, len(envs), source=self._words))
         tasks = self.tasks.check(draw.tasks)
-        if (draw.tags < 0).any():
+        if min(draw.tags.tolist()) < 0:
             raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
         return self._hand_out(envs, tasks, draw.tags), tasks
 
@@ -273,6 +277,8 @@ class Teacher:
 
     def _decide(self) -> list[Decision]:
         episodes = self._book.release()
+        if not len(episodes):
+            return []
         decisions = self._curriculum.update(episodes)
         self._watchers.released(episodes, decisions)
         self._decisions.extend(decisions)

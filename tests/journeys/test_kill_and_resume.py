@@ -45,7 +45,10 @@ def go_on(kind: str, run: str, until: int, pause_s: float = 0.0) -> dict[str, fl
         saved = room.episodes
         while room.episodes < min(saved + 100, until):
             room.advance()
-            time.sleep(pause_s)
+            if pause_s:
+                time.sleep(pause_s)
+                if room.episodes % 3 == 0:
+                    teacher.flush()  # so that there is something on disk that is newer than the checkpoint
         teacher.checkpoint(room.state())
     teacher.close()
     return statistics.report()
