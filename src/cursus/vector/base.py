@@ -21,7 +21,7 @@ from cursus.vector.group import EnvInfo
 Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
 StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
 _NO_TICKET = -1
-NOBODY = np.empty(0, dtype=np.int64)
+NOBODY: IntArray = np.empty(0, dtype=np.int64)
 
 
 class Heard(NamedTuple):
@@ -32,6 +32,10 @@ class Heard(NamedTuple):
     """Whether any episode may have ended."""
     lost: IntArray = NOBODY
     """The environments whose worker was lost meanwhile."""
+
+
+QUIET = Heard([], False)
+"""Of most steps."""
 
 
 class State(Enum):
@@ -173,7 +177,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
                 self._wait(part, False)
             return self._result(part, {})
         ended_mask = part.terminated | part.truncated
-        ended = part.first + np.flatnonzero(ended_mask)
+        ended = ended_mask.nonzero()[0] + part.first
         told: dict[str, Any] = {}
         if self.record_episodes:
             self._tell_episodes(told, ended)

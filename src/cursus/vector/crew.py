@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from cursus.errors import EnvError, SettingsError, WorkerError
-from cursus.vector.signals import SPIN_S, Bell, look, poller
+from cursus.vector.signals import SPIN_S, Bell, look, nap_ms, poller
 from cursus.vector.worker import (
     COMMAND,
     DONE,
@@ -35,7 +35,7 @@ from cursus.vector.worker import (
 
 _START_S = 120.0
 _END_S = 2.0
-_NAP_MS = 100
+_MAIL_NAP_MS = 100
 MOST_TRIES = 5
 """How often in a row a worker is replaced before the run ends."""
 
@@ -48,8 +48,6 @@ class Worker:
         self.timeout_s = timeout_s
         self.first = setup.first
         self.stop = setup.first + len(setup.make_envs.content)
-        self._wake = Bell()
-        setup.wake = (Handle(self._wake.hear), Handle(self._wake.rope))
         self._asked_at = 0.0
         self.saw_an_end = False
         """Whether an episode ended in the last step that it answered for."""
@@ -58,7 +56,8 @@ class Worker:
     def _start(self) -> None:
         for place in range(len(self._words)):
             self._words[place] = 0
-        self._wake.quiet()
+        self._wake = Bell(patient=True)
+        self.setup.wake = Handle(self._wake.hear)
         self.connection, theirs = multiprocessing.Pipe()
         _limit_waiting(self.connection.fileno(), self.timeout_s)
         self.setup.with_parent = threading.current_thread() is threading.main_thread()
@@ -118,6 +117,11 @@ class Worker:
         """Whether it has done what it was asked, or will never do anything again."""
         return bool(self._words[DONE] == self._asked) or self.process.exitcode is not None
 
+    def nudge(self) -> None:
+        """Ring again, should it have missed that it was asked."""
+        if self._words[WORKER_SLEEPS]:
+            self._wake.ring()
+
     def expect(self, sleeping: bool) -> None:
         """Say whether the parent sleeps and wants to be woken."""
         self._words[PARENT_SLEEPS] = sleeping
@@ -141,27 +145,28 @@ class Worker:
         return message
 
     def _sleep_until_done(self) -> None:
-        words = self._words
+        words, naps = self._words, 0
         words[PARENT_SLEEPS] = 1
-        os.sched_yield()
         try:
             while words[DONE] != self._asked:
-                woken = [handle for handle, _ in self._poll.poll(_NAP_MS)]
+                woken = [handle for handle, _ in self._poll.poll(nap_ms(naps))]
+                naps += 1
                 if self.bell.hear in woken:
-                    self.bell.quiet()
+                    self.bell.take_back()
                 if words[DONE] == self._asked:
                     return
                 if self.process.sentinel in woken:
                     raise self._died()
                 if self.is_late():
                     raise self._hung("working on it", self.timeout_s)
+                self.nudge()
         finally:
             words[PARENT_SLEEPS] = 0
 
     def _receive(self, timeout_s: float | None, doing: str) -> Any:
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while not self.connection.poll():
-            if self.process.sentinel in [handle for handle, _ in self._mail.poll(_NAP_MS)] and not self.connection.poll():
+            if self.process.sentinel in [handle for handle, _ in self._mail.poll(_MAIL_NAP_MS)] and not self.connection.poll():
                 raise self._died()
             if end is not None and time.monotonic() > end:
                 raise self._hung(doing, timeout_s)
@@ -193,6 +198,7 @@ class Worker:
     def finish(self, deadline: float) -> None:
         """Give it until then to do what it was asked."""
         while not self.is_done() and time.monotonic() < deadline:
+            self.nudge()
             time.sleep(0.001)
 
     def end(self) -> None:
@@ -201,10 +207,6 @@ class Worker:
             self.process.kill()
         self.process.join(_END_S)
         self.connection.close()
-
-    def close(self) -> None:
-        """End the process and let go of everything."""
-        self.end()
         self._wake.close()
 
     def __str__(self) -> str:
@@ -215,7 +217,7 @@ def wait_for_any(groups: Mapping[int, Sequence[Worker]], spin: bool) -> int:
     """The first of these groups that is done, or in which something went wrong."""
     crew = [worker for group in groups.values() for worker in group]
     sleep = poller(crew[0].bell.hear, *(worker.process.sentinel for worker in crew))
-    end = time.perf_counter() + (SPIN_S if spin else 0.0)
+    end, naps = time.perf_counter() + (SPIN_S if spin else 0.0), 0
     while True:
         for name, group in groups.items():
             if all(worker.is_done() or worker.is_late() for worker in group):
@@ -226,10 +228,13 @@ def wait_for_any(groups: Mapping[int, Sequence[Worker]], spin: bool) -> int:
         for worker in crew:
             worker.expect(sleeping=True)
         if not any(all(worker.is_done() for worker in group) for group in groups.values()):
-            sleep.poll(_NAP_MS)
-            crew[0].bell.quiet()
+            sleep.poll(nap_ms(naps))
+            crew[0].bell.take_back()
+            naps += 1
         for worker in crew:
             worker.expect(sleeping=False)
+            if not worker.is_done():
+                worker.nudge()
 
 
 def _limit_waiting(handle: int, timeout_s: float | None) -> None:
@@ -257,4 +262,4 @@ def close_all(workers: Iterable[Worker]) -> None:
         with suppress(OSError, ValueError):
             worker.process.kill()
     for worker in crew:
-        worker.close()
+        worker.end()

@@ -57,6 +57,7 @@ class EnvGroup:
         self._began = [0] * len(self.envs)
         self._reward_memory = board.rewards.data
         self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
+        self._write_flags = struct.Struct(f"{len(self.envs)}?").pack_into
 
     def _check_spaces(self, place: int) -> None:
         board, env = self._board, self.envs[place]
@@ -70,7 +71,7 @@ class EnvGroup:
         board, acts = self._board, self._steps
         waiting = board.waiting.tobytes()
         if 1 in waiting:
-            acts = [partial(self._begin, place) if waiting[place] else step for place, step in enumerate(acts)]
+            acts = [partial(self._begin, place) if waits else acts[place] for place, waits in enumerate(waiting)]
         self._clock += 1
         actions = iter(board.actions.rows())
         try:
@@ -89,8 +90,8 @@ class EnvGroup:
         np.add(board.returns, board.rewards, out=board.returns)
         self.ended = ended
         if ended or self._flagged:  # flags that stay false need not be written again
-            board.terminated[:] = terminated
-            board.truncated[:] = truncated
+            self._write_flags(board.terminated.data, 0, *terminated)
+            self._write_flags(board.truncated.data, 0, *truncated)
             self._flagged = ended
         if ended or self._info_keys:
             return self._tell(terminated, truncated, infos)

@@ -15,7 +15,7 @@ from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
-from cursus.vector.base import Autoreset, Heard, State, TaughtVectorEnv
+from cursus.vector.base import QUIET, Autoreset, Heard, State, TaughtVectorEnv
 from cursus.vector.board import Arena, shared_file
 from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
 from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
@@ -92,7 +92,7 @@ class Processes(TaughtVectorEnv):
         self._spin = len(shares) <= len(os.sched_getaffinity(0))
         self._under_way: list[int] = []
         self._received: int | None = None
-        self._bell = Bell()
+        self._bell = Bell(patient=False)
         self._lifeline = os.pipe()
         self._workers: list[Worker] = []
         self._let_go = weakref.finalize(self, _release, self._workers, self._bell, (*self._lifeline, self._memory))
@@ -136,8 +136,8 @@ class Processes(TaughtVectorEnv):
             info_keys=info_keys,
             memory=Handle(self._memory),
             memory_size=self._memory_size,
-            wake=(Handle(-1), Handle(-1)),
-            bell=(Handle(self._bell.hear), Handle(self._bell.rope)),
+            wake=Handle(-1),
+            rope=Handle(self._bell.rope),
             lifeline=Handle(self._lifeline[0]),
             parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
             spin=self._spin,
@@ -164,7 +164,7 @@ class Processes(TaughtVectorEnv):
             return Heard(infos, True, self._mark_lost(lost))
         for worker in workers:
             ended |= worker.saw_an_end
-        return Heard(infos, ended)
+        return Heard(infos, ended) if ended or infos else QUIET
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
         board = self._board
@@ -204,10 +204,13 @@ class Processes(TaughtVectorEnv):
     # ---- losses
 
     def _hear(self, workers: Sequence[Worker]) -> tuple[list[EnvInfo], list[Worker]]:
-        """What these workers tell, and which of them were lost and replaced."""
+        """What these workers tell, and which of them were lost and replaced.
+
+        The last is waited for first: it was asked last, and when it is done, so are most of the others.
+        """
         infos: list[EnvInfo] = []
         lost = []
-        for worker in workers:
+        for worker in reversed(workers):
             try:
                 told = worker.answer(self._spin)
             except WorkerError:
@@ -217,7 +220,7 @@ class Processes(TaughtVectorEnv):
                 lost.append(worker)
             else:
                 if told:
-                    infos += told
+                    infos = told + infos
         return infos, lost
 
     def _mark_lost(self, workers: Sequence[Worker]) -> IntArray:

@@ -4,8 +4,8 @@ A wake-up costs more than a message: a sleeping process needs tens of microsecon
 one. So whoever waits looks at the number for a short while, giving way to others each time, and then sleeps until the bell
 rings. Whoever changes the number rings only if the other sleeps.
 
-Each number has one writer. The sleeper says that it sleeps and looks once more before it does; should both miss each other
-all the same, the sleep is bounded.
+Each number has one writer. A sleeper says that it sleeps and looks once more before it does. Should both miss each other all
+the same, the parent notices: it never sleeps for long, and rings again for a worker that has not begun.
 """
 
 from __future__ import annotations
@@ -17,31 +17,48 @@ from contextlib import suppress
 
 SPIN_S = 0.001
 _LOOKS_PER_CLOCK = 16
+_MOST_RINGS = 4096
+_CLOSED = -1
+_NAPS_MS = (2, 20, 100)
 
 
 class Bell:
-    """A pipe that wakes a sleeper."""
+    """A pipe that wakes a sleeper.
 
-    def __init__(self, ends: tuple[int, int] | None = None) -> None:
-        self.hear, self.rope = ends if ends is not None else os.pipe()
-        for end in (self.hear, self.rope):
-            os.set_blocking(end, False)
+    One who sleeps on other things too polls `hear`, and then takes all rings `back`; it must not be `patient`.
+    """
+
+    def __init__(self, *, patient: bool) -> None:
+        self.hear, self.rope = os.pipe()
+        os.set_blocking(self.hear, patient)
+        os.set_blocking(self.rope, False)
 
     def ring(self) -> None:
         """Wake whoever sleeps; harmless if it has been rung before, or if nobody is there any more."""
-        with suppress(BlockingIOError, BrokenPipeError):
-            os.write(self.rope, b"!")
+        ring(self.rope)
 
-    def quiet(self) -> None:
-        """Take back all rings."""
+    def take_back(self) -> None:
+        """Forget all rings."""
         with suppress(BlockingIOError):
-            while len(os.read(self.hear, 4096)) == 4096:
+            while len(os.read(self.hear, _MOST_RINGS)) == _MOST_RINGS:
                 pass
 
     def close(self) -> None:
-        """Let go of both ends."""
-        os.close(self.hear)
-        os.close(self.rope)
+        """Let go of both ends. Harmless when closed before."""
+        ends, self.hear, self.rope = {self.hear, self.rope} - {_CLOSED}, _CLOSED, _CLOSED
+        for end in ends:
+            os.close(end)
+
+
+def ring(rope: int) -> None:
+    """Wake whoever sleeps at the other end of this rope."""
+    with suppress(BlockingIOError, BrokenPipeError):
+        os.write(rope, b"!")
+
+
+def sleep(hear: int) -> None:
+    """Sleep until a patient bell rings."""
+    os.read(hear, _MOST_RINGS)
 
 
 def look(words: memoryview, place: int, old: int, spin_s: float) -> bool:
@@ -66,3 +83,8 @@ def poller(*handles: int) -> select.poll:
     for handle in handles:
         made.register(handle, select.POLLIN)
     return made
+
+
+def nap_ms(before: int) -> int:
+    """How long the parent may sleep at a time, after so many naps: the longer it has slept, the less there is to miss."""
+    return _NAPS_MS[min(before, len(_NAPS_MS) - 1)]

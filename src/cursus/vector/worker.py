@@ -23,10 +23,9 @@ from gymnasium import spaces
 from cursus.errors import CursusError, EnvError
 from cursus.vector.board import Arena, Board
 from cursus.vector.group import EnvGroup
-from cursus.vector.signals import SPIN_S, Bell, look, poller
+from cursus.vector.signals import SPIN_S, look, poller, ring, sleep
 
 _PR_SET_PDEATHSIG = 1
-_NAP_MS = 200
 
 WORDS = 16
 """Numbers per worker: eight that the parent writes and eight that the worker writes, a cache line each."""
@@ -107,8 +106,10 @@ class Setup:
     info_keys: Sequence[str] | None
     memory: Handle
     memory_size: int
-    wake: tuple[Handle, Handle]
-    bell: tuple[Handle, Handle]
+    wake: Handle
+    """Where it hears its bell."""
+    rope: Handle
+    """Of the parent's bell."""
     lifeline: Handle
     parent_end: int | None
     spin: bool
@@ -148,9 +149,6 @@ def run_worker(setup: Setup, connection: Connection) -> None:
 class _Worker:
     def __init__(self, setup: Setup, connection: Connection, words: memoryview, board: Board) -> None:
         self._setup, self._connection, self._words, self._board = setup, connection, words, board
-        self._wake = Bell((setup.wake[0].number, setup.wake[1].number))
-        self._bell = Bell((setup.bell[0].number, setup.bell[1].number))
-        self._sleep = poller(self._wake.hear)
         self._group: EnvGroup | None = None
 
     def prepare(self) -> None:
@@ -181,7 +179,7 @@ class _Worker:
             words[SAYS] = says if packed is None else says | MESSAGE
             words[DONE] = served
             if words[PARENT_SLEEPS]:
-                self._bell.ring()
+                ring(self._setup.rope.number)
             if packed is not None:
                 self._connection.send_bytes(packed)
             if command == Command.CLOSE:
@@ -190,11 +188,9 @@ class _Worker:
     def _sleep_until_asked(self, served: int) -> None:
         words = self._words
         words[WORKER_SLEEPS] = 1
-        os.sched_yield()
         while words[REQUEST] == served:
-            self._sleep.poll(_NAP_MS)
+            sleep(self._setup.wake.number)
         words[WORKER_SLEEPS] = 0
-        self._wake.quiet()
 
     def _obey(self, command: int) -> Any:
         """Do one thing; what is worth telling, or None."""
