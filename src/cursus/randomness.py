@@ -65,7 +65,6 @@ class TicketStream:
         self._count = count
         self._rows: IntArray | None = None
         self._column = 0
-        self._place = 0
         self._words: NDArray[np.uint64] = np.empty((0, 0), dtype=np.uint64)
         self._numbers: FloatArray | None = None  # the words as numbers in [0, 1)
 
@@ -82,28 +81,27 @@ class TicketStream:
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""
-        self._next_words()
-        if self._numbers is None:
-            self._numbers = (self._words >> _TOP_BITS).astype(np.float64) * _UNIT
-        column: FloatArray = self._numbers[:, self._place]
-        if self._rows is not None:
-            column = column[self._rows]
-        return column
+        place, numbers = self._advance(), self._numbers
+        if numbers is None:
+            numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
+            self._numbers = numbers
+        column: FloatArray = numbers[:, place]
+        return column if self._rows is None else column[self._rows]
 
     def integers(self, below: int) -> IntArray:
         """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
-        return _high_product(self._next_words(), below).astype(np.int64)
+        place = self._advance()
+        words: NDArray[np.uint64] = self._words[:, place]
+        return _high_product(words if self._rows is None else words[self._rows], below).astype(np.int64)
 
-    def _next_words(self) -> NDArray[np.uint64]:
-        self._place = self._column % _WORDS_PER_BLOCK
-        if self._place == 0:
-            self._words = self._source.read(self._first, self._count, self._column // _WORDS_PER_BLOCK)
+    def _advance(self) -> int:
+        """Go to the next column; its place in the block of words that is at hand then."""
+        block, place = divmod(self._column, _WORDS_PER_BLOCK)
+        if place == 0:
+            self._words = self._source.read(self._first, self._count, block)
             self._numbers = None
         self._column += 1
-        column: NDArray[np.uint64] = self._words[:, self._place]
-        if self._rows is not None:
-            column = column[self._rows]
-        return column
+        return place
 
 
 def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:

@@ -217,7 +217,7 @@ class TicketBook:
             return _NO_EPISODES
         episodes = self._episodes(slice(start, end))
         self._head += end - start
-        if self._status.find(_GONE, start, end) < 0:
+        if _GONE not in self._status[start:end]:
             return episodes
         return episodes[np.frombuffer(self._status[start:end], dtype=np.int8) != _GONE]
 
@@ -235,9 +235,11 @@ class TicketBook:
 
     def _episodes(self, rows: slice) -> Episodes:
         columns = {name: column[rows].copy() for name, column in self._columns.items()}
-        censored = np.frombuffer(self._status[rows], dtype=np.int8) == _CENSORED
         tickets = np.arange(rows.start + self._base, rows.stop + self._base, dtype=np.int64)
-        return Episodes(ticket=tickets, outcome=censored.astype(np.int8) * np.int8(Outcome.CENSORED), **columns)
+        outcome = np.zeros(len(tickets), dtype=np.int8)
+        if _CENSORED in self._status[rows]:
+            outcome[np.frombuffer(self._status[rows], dtype=np.int8) == _CENSORED] = Outcome.CENSORED
+        return Episodes(ticket=tickets, outcome=outcome, **columns)
 
     def in_flight(self) -> dict[int, int]:
         """Ticket → environment, for every open ticket."""

@@ -18,6 +18,7 @@ import pytest
 
 import cursus
 from cursus.errors import EnvError, SettingsError, WorkerError
+from cursus.vector.signals import Bell
 from worlds import Corridor, Mortal, Silent, Trouble
 
 START_METHODS = ("fork", "forkserver", "spawn")
@@ -497,4 +498,35 @@ def test_resume_with_fewer_environments_takes_back_the_orphans(tmp_path: Path) -
     envs = cursus.make_vec(Corridor, 4, curriculum=course(), run=tmp_path / "run", resume=True, num_workers=1, seed=3)
     envs.reset()
     assert envs.teacher.counts.in_flight == 4
+    envs.close()
+
+
+class Deaf(Bell):
+    """A bell whose rope slips out of the hand, once."""
+
+    def __init__(self, worker: Any) -> None:
+        self.hear, self.rope, self.slipped = worker._wake.hear, worker._wake.rope, False
+
+    def ring(self) -> None:
+        if self.slipped:
+            super().ring()
+        self.slipped = True
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_a_worker_that_missed_its_bell_is_rung_again(halves: bool) -> None:
+    envs = cursus.make_vec(Corridor, 4, num_workers=2, parent_steps=False, start_method="fork")
+    envs.reset(seed=0)
+    for worker in envs._workers:
+        worker._wake = Deaf(worker)
+    time.sleep(0.1)  # until they have fallen asleep
+    begun = time.monotonic()
+    if halves:
+        for half in (0, 1):
+            envs.send(np.zeros(2, dtype=int), half)
+        assert {envs.recv().envs.start for _ in range(2)} == {0, 2}
+    else:
+        envs.step(np.zeros(4, dtype=int))
+    assert all(worker._wake.slipped for worker in envs._workers)
+    assert time.monotonic() - begun < 1.0
     envs.close()

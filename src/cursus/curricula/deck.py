@@ -28,39 +28,46 @@ class Deck:
         ids = space.check(np.arange(tasks.start, tasks.stop, tasks.step) if isinstance(tasks, range) else tasks)
         self.labels, which = space.labels(ids)
         self._tasks = ids[np.argsort(which, kind="stable")]
-        self._sizes = np.bincount(which, minlength=len(self.labels))
-        self._starts = np.concatenate([[0], np.cumsum(self._sizes)])
-        self._cards = np.arange(len(self.labels), dtype=np.int64)
+        sizes = np.bincount(which, minlength=len(self.labels))
+        # Lists, because one number of a list is read several times as fast as one of an array.
+        self._sizes: list[int] = sizes.tolist()
+        self._starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
+        self._cards = list(range(len(self.labels)))
         self._used = 0
-        self.drawn = np.zeros(len(self.labels), dtype=np.int64)
+        self._drawn = [0] * len(self.labels)
 
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def drawn(self) -> IntArray:
+        """How often each label was drawn."""
+        return np.array(self._drawn, dtype=np.int64)
+
     def draw(self, card: float, level: float) -> tuple[int, int]:
         """A task and the number of its label, from two uniform numbers."""
-        left = len(self._cards) - self._used
-        pick = self._used + min(int(card * left), left - 1)
-        label = int(self._cards[pick])
-        self._cards[pick] = self._cards[self._used]
-        self._cards[self._used] = label
-        self._used = (self._used + 1) % len(self._cards)
-        self.drawn[label] += 1
-        size = int(self._sizes[label])
-        return int(self._tasks[self._starts[label] + min(int(level * size), size - 1)]), label
+        cards, used = self._cards, self._used
+        left = len(cards) - used
+        pick = used + min(int(card * left), left - 1)
+        label = cards[pick]
+        cards[pick], cards[used] = cards[used], label
+        self._used = (used + 1) % len(cards)
+        self._drawn[label] += 1
+        size = self._sizes[label]
+        return self._tasks.item(self._starts[label] + min(int(level * size), size - 1)), label
 
     def add_weights(self, weights: FloatArray, share: float) -> None:
         """Add this stage's share to the weights of all tasks."""
-        each = share / (len(self.labels) * self._sizes)
-        np.add.at(weights, self._tasks, np.repeat(each, self._sizes))
+        sizes = np.array(self._sizes)
+        np.add.at(weights, self._tasks, np.repeat(share / (len(self.labels) * sizes), sizes))
 
     def state(self) -> Tree:
         """The pack and the counts."""
-        return {"cards": self._cards.copy(), "used": self._used, "drawn": self.drawn.copy()}
+        return {"cards": np.array(self._cards, dtype=np.int64), "used": self._used, "drawn": self.drawn}
 
     def load(self, state: Tree) -> None:
         """Continue with a pack."""
         cards, used, drawn = take(state, "cards", "used", "drawn")
         if not np.array_equal(np.sort(cards), np.arange(len(self.labels))) or len(drawn) != len(self.labels):
             raise StateError(f"this state deals {len(cards)} labels, the stage has {len(self.labels)}.")
-        self._cards, self._used, self.drawn = np.array(cards), int(used), np.array(drawn)
+        self._cards, self._used, self._drawn = np.asarray(cards).tolist(), int(used), np.asarray(drawn).tolist()

@@ -97,7 +97,7 @@ class Staged(Curriculum):
 
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the stage of each ticket, then a label of it, then a task."""
-        earlier, which, card, level = (rng.uniform() for _ in range(4))
+        earlier, which, card, level = rng.uniform(), rng.uniform(), rng.uniform(), rng.uniform()
         chance = self.mix()
         stages = [self._now] * len(rng)
         if chance > 0:
@@ -362,15 +362,16 @@ class Staged(Curriculum):
     def _label_rows(self, place: int) -> list[dict[str, Any]]:
         """The labels of a stage that were drawn, at most the 100 most drawn: a status stays small for any space."""
         deck, (wins, losses) = self._decks[place], self._results[place]
-        seen = np.flatnonzero(deck.drawn)
+        drawn = deck.drawn
+        seen = np.flatnonzero(drawn)
         if len(seen) > _MOST_LABELS_SHOWN:
-            most = np.argpartition(deck.drawn[seen], -_MOST_LABELS_SHOWN)[-_MOST_LABELS_SHOWN:]
+            most = np.argpartition(drawn[seen], -_MOST_LABELS_SHOWN)[-_MOST_LABELS_SHOWN:]
             seen = np.sort(seen[most])
         return [
             {
                 "stage": self._names[place],
                 "label": deck.labels[label],
-                "drawn": int(deck.drawn[label]),
+                "drawn": int(drawn[label]),
                 "episodes": int(wins[label] + losses[label]),
                 "success": float(wins[label] / (wins[label] + losses[label])) if wins[label] + losses[label] else None,
             }

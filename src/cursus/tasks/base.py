@@ -13,6 +13,7 @@ from cursus.errors import TaskError
 from cursus.types import IntArray
 
 _MOST_NATURAL_STAGES = 100_000
+_FEW = 100
 MOST_TASKS = 2**62
 """Ids must fit 63 bits, with room to spare for arithmetic."""
 
@@ -82,7 +83,8 @@ class TaskSpace(ABC):
             return np.empty(0, dtype=np.int64)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.")
-        if ids.min() < 0 or ids.max() >= self.size:
+        listed = ids.tolist() if ids.size <= _FEW else [ids.min(), ids.max()]  # a short list is looked through faster
+        if min(listed) < 0 or max(listed) >= self.size:
             wrong = ids[(ids < 0) | (ids >= self.size)][0]
             raise TaskError(f"task {wrong} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         return ids.astype(np.int64, copy=False)

@@ -93,6 +93,7 @@ def _check_batches(make: Make, seed: int, episodes: int) -> None:
     assert at_once == one_by_one, "a batch brings other decisions than its episodes one by one"
     assert encode(together.state()) == encode(alone.state()), "a batch leaves another state than its episodes one by one"
     assert together.update(batch[:0]) == [], "no episode, yet a decision"
+    assert encode(together.state()) == encode(alone.state()), "an update without an episode changes the state"
 
 
 def _check_saving(make: Make, seed: int, episodes: int) -> None:

@@ -36,6 +36,7 @@ class Column:
         self.space = space
         self.arrays = arrays
         self._num_envs = num_envs
+        self._shape = space.shape
         self._discrete = isinstance(space, spaces.Discrete)
         self._store = arrays if isinstance(arrays, np.ndarray) else _Nested(arrays)
         self._vectors: memoryview | None = None
@@ -58,7 +59,9 @@ class Column:
 
     def check(self, value: Any) -> None:
         """Refuse a value of another shape, which NumPy would stretch to fit."""
-        if self._vectors is not None and type(value) is np.ndarray and value.shape == (self._length,):
+        if type(value) is np.ndarray and value.shape == self._shape:
+            return
+        if self._discrete and isinstance(value, int | np.integer):
             return
         _check_shape(self.space, value, "observation")
 

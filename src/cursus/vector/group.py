@@ -82,7 +82,7 @@ class EnvGroup:
             observations, rewards, terminated, truncated, infos = zip(*results, strict=True)
             if not board.observations.store_vectors(observations):
                 for place, observation in enumerate(observations):
-                    board.observations[place] = observation
+                    self._store(place, observation)
             self._write_rewards(self._reward_memory, 0, *rewards)
             ended = any(terminated) or any(truncated)
         except Exception as error:
@@ -97,6 +97,10 @@ class EnvGroup:
             return self._tell(terminated, truncated, infos)
         return []
 
+    def _store(self, place: int, observation: Any) -> None:
+        self._board.observations.check(observation)
+        self._board.observations[place] = observation
+
     def _begin(self, place: int, action: Any = None) -> StepResult:
         """Begin the next episode of an environment: the result of a step in which nothing else happens."""
         observation, info = self._reset_one(place, None, {})
@@ -110,7 +114,7 @@ class EnvGroup:
             except (TypeError, ValueError):
                 return self._failure(place, "step: it must give five things", error)
             try:
-                self._board.observations[place] = observation
+                self._store(place, observation)
             except Exception as misfit:
                 return self._failure(place, "step: its observation does not fit", misfit)
             try:
@@ -158,8 +162,7 @@ class EnvGroup:
         """Reset some environments, and give their infos."""
         infos = []
         for number, seed in zip(numbers, seeds, strict=True):
-            place = number - self.first
-            self._board.observations[place], info = self._reset_one(place, seed, options)
+            _, info = self._reset_one(number - self.first, seed, options)
             if info:
                 infos.append((number, info))
         return infos
@@ -168,7 +171,7 @@ class EnvGroup:
         """Reset every environment that waits."""
         infos = []
         for place in np.flatnonzero(self._board.waiting).tolist():
-            self._board.observations[place], info = self._reset_one(place, None, {})
+            _, info = self._reset_one(place, None, {})
             if chosen := self._chosen(info):
                 infos.append((self.first + place, chosen))
         return infos
@@ -183,7 +186,7 @@ class EnvGroup:
             observation, info = env.reset(seed=seed, options=options or None)
             if lesson is not None:
                 self._check_task_kept_spaces(place)
-            board.observations.check(observation)
+            self._store(place, observation)
         except Exception as error:
             raise self._failure(place, "reset", error) from error
         board.returns[place] = 0.0
