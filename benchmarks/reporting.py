@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 Figures = dict[str, float]
+_WIDTH_OF_FILES = 160
 
 
 def main(
@@ -27,6 +28,8 @@ def main(
             parser.add_argument(f"--{name}", type=type(default), default=default)
     arguments = parser.parse_args()
     console = Console(stderr=arguments.json, highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_FILES
     figures = measure(console, arguments)
     if arguments.json:
         settings = {name: getattr(arguments, name) for name in options}

@@ -1,13 +1,17 @@
 """Steps per second of vector environments, against their peers and against what the machine can do at most.
 
 The limit is the same environments stepped bare, in a loop, one process per core (for the one that sleeps: one process per
-environment). All contestants take turns in one run; figures are ratios of medians.
+environment). The limit *in step* is that of processes that wait for each other after every step, as those of any vector
+environment must, and do nothing else. All contestants take turns in one run; a figure is the median over all rounds of the
+ratio within a round, because the speed of a shared machine changes from second to second.
 """
 
 from __future__ import annotations
 
 import argparse
+import mmap
 import multiprocessing
+import os
 import statistics
 import time
 import warnings
@@ -26,6 +30,7 @@ from worlds import WORLDS
 
 warnings.filterwarnings("ignore")
 PEERS = ("gym_sync", "gym_async", "sb3_dummy", "sb3_subproc", "puffer")
+PUFFER_EVERY = 4  # rounds; its start takes longer than the rounds of all others
 CORES = multiprocessing.cpu_count()
 QUICK = (("cartpole", 16), ("cartpole", 64), ("empty", 64), ("minigrid", 16))
 
@@ -37,8 +42,26 @@ def actions_for(make: Callable[[], Any], num_envs: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, count, size=(997, num_envs))
 
 
-def bare(make: Callable[[], Any], seconds: float, begin: Any, out: Any, num_envs: int) -> None:
-    """One process of the limit: environments in a loop, nothing else."""
+class Barrier:
+    """Where processes that step together wait for each other, by looking: the cheapest that there is on idle cores."""
+
+    def __init__(self, processes: int) -> None:
+        self._turns = memoryview(mmap.mmap(-1, processes * 64)).cast("q")
+
+    def wait(self, process: int) -> None:
+        turns, mine = self._turns, process * 8
+        turns[mine] += 1
+        while any(turns[other] < turns[mine] for other in range(0, len(turns), 8)):
+            os.sched_yield()
+
+    def leave(self, process: int) -> None:
+        self._turns[process * 8] = 2**62
+
+
+def bare(
+    make: Callable[[], Any], seconds: float, begin: Any, out: Any, num_envs: int, process: int, barrier: Barrier | None
+) -> None:
+    """One process of a limit: environments in a loop, nothing else."""
     envs = [make() for _ in range(num_envs)]
     for number, env in enumerate(envs):
         env.reset(seed=number)
@@ -51,19 +74,26 @@ def bare(make: Callable[[], Any], seconds: float, begin: Any, out: Any, num_envs
                 _, _, terminated, truncated, _ = env.step(action)
                 if terminated or truncated:
                     env.reset()
+            if barrier is not None:
+                barrier.wait(process)
             steps += num_envs
             if time.perf_counter() - start > seconds:
                 break
+    if barrier is not None:
+        barrier.leave(process)
     out.put(steps / (time.perf_counter() - start))
 
 
-def limit(make: Callable[[], Any], num_envs: int, seconds: float, sleeps: bool) -> float:
-    """Steps per second of bare environments, one process per core."""
+def limit(make: Callable[[], Any], num_envs: int, seconds: float, sleeps: bool, in_step: bool = False) -> float:
+    """Steps per second of bare environments, one process per core; `in_step`, they wait for each other after every step."""
     context = multiprocessing.get_context("fork")
     processes = num_envs if sleeps else CORES
     begin, out = context.Event(), context.SimpleQueue()
+    barrier = Barrier(processes) if in_step else None
     share = max(num_envs // processes, 1)
-    crew = [context.Process(target=bare, args=(make, seconds, begin, out, share)) for _ in range(processes)]
+    crew = [
+        context.Process(target=bare, args=(make, seconds, begin, out, share, process, barrier)) for process in range(processes)
+    ]
     for each in crew:
         each.start()
     time.sleep(0.05 + 0.01 * processes)
@@ -175,24 +205,35 @@ def compare(world: str, num_envs: int, arguments: argparse.Namespace, console: C
         except Exception as error:
             console.print(f"{name} cannot run {world}: {type(error).__name__}: {error}", style="yellow")
     seconds = arguments.seconds * (2 if world in ("minigrid", "burn", "sleep") else 1)
-    speeds: dict[str, list[float]] = {name: [] for name in [*contestants, "puffer", "limit"]}
-    for _ in range(arguments.rounds):
-        speeds["limit"].append(limit(WORLDS[world], num_envs, seconds, world == "sleep"))
+    sleeps = world == "sleep"
+    speeds: dict[str, list[float]] = {name: [] for name in ["limit", "limit_in_step", *contestants, "puffer"]}
+    for turn in range(arguments.rounds):
+        speeds["limit"].append(limit(WORLDS[world], num_envs, seconds, sleeps))
         for name, contestant in contestants.items():
             speeds[name].append(contestant.run(seconds))
-        speeds["puffer"].append(one_round_of_puffer(world, num_envs, seconds, console))
+            if name == "ours" and not sleeps:  # processes that sleep cannot wait for each other by looking
+                speeds["limit_in_step"].append(limit(WORLDS[world], num_envs, seconds, sleeps, in_step=True))
+        starts_anew = turn % PUFFER_EVERY == 0
+        speeds["puffer"].append(one_round_of_puffer(world, num_envs, seconds, console) if starts_anew else 0.0)
     for contestant in contestants.values():
         contestant.close()
-    middle = {name: statistics.median(each) for name, each in speeds.items() if each}
+
+    def ratio(other: str) -> float:
+        return statistics.median(mine / theirs for mine, theirs in zip(speeds["ours"], speeds[other], strict=True) if theirs)
+
+    ours = speeds["ours"]
+    here = f"{world}_{num_envs}"
     figures = {
-        f"limit_{world}_{num_envs}": middle["ours"] / middle["limit"],
-        f"steps_per_second_{world}_{num_envs}": middle["ours"],
-        f"spread_{world}_{num_envs}": (max(speeds["ours"]) - min(speeds["ours"])) / middle["ours"],
-        f"curriculum_cost_{world}_{num_envs}": cost,
+        f"limit_{here}": ratio("limit"),
+        f"steps_per_second_{here}": statistics.median(ours),
+        f"spread_{here}": (max(ours) - min(ours)) / statistics.median(ours),
+        f"curriculum_cost_{here}": cost,
     }
+    if not sleeps:
+        figures[f"limit_in_step_{here}"] = ratio("limit_in_step")
     for peer in PEERS:
-        if middle.get(peer, 0) > 0:
-            figures[f"ratio_{peer}_{world}_{num_envs}"] = middle["ours"] / middle[peer]
+        if any(speeds.get(peer, ())):
+            figures[f"ratio_{peer}_{here}"] = ratio(peer)
     return figures
 
 
@@ -228,6 +269,7 @@ def tables(figures: Figures) -> list[Table]:
         "number",
         "steps/s",
         "of the limit",
+        "in step",
         *PEERS,
         "curriculum costs",
     )
@@ -241,6 +283,7 @@ def tables(figures: Figures) -> list[Table]:
                     str(num_envs),
                     f"{figures[f'steps_per_second_{here}']:,.0f}",
                     f"{figures[f'limit_{here}']:.2f}",
+                    f"{figures[f'limit_in_step_{here}']:.2f}" if f"limit_in_step_{here}" in figures else "–",
                     *("–" if ratio is None else f"{ratio:.1f} ×" for ratio in ratios),
                     f"{figures[f'curriculum_cost_{here}']:.1%}",
                 )
@@ -248,4 +291,4 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, rounds=5, seconds=0.3, quick=False)
+    main(measure, tables, rounds=11, seconds=0.15, quick=False)
