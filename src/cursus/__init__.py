@@ -56,7 +56,7 @@ from cursus.tasks import (
 )
 from cursus.teacher import Assignment, Teacher
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, Outcome
-from cursus.vector import make_vec
+from cursus.vector import autotune, make_vec
 
 if _TYPE_CHECKING:
     from cursus.training.run import train
@@ -115,6 +115,7 @@ __all__ = [
     "Uniform",
     "Wilson",
     "Window",
+    "autotune",
     "make_vec",
     "read_events",
     "train",

@@ -1,0 +1,84 @@
+"""The number of processes is found by trying."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cursus
+from cursus.checkpoint import encode
+from cursus.errors import EnvError, SettingsError
+from cursus.vector.tuning import Trial, Tuning, _ways
+from worlds import Corridor, Trouble
+
+
+class Napping(Corridor):
+    def step(self, action: Any) -> Any:
+        time.sleep(0.002)
+        return super().step(action)
+
+
+def test_environments_that_wait_get_processes_of_their_own() -> None:
+    tuning = cursus.autotune(Napping, 6, seconds=0.3, start_method="fork")
+    assert tuning["num_workers"] > len(os.sched_getaffinity(0)) or tuning["num_workers"] == 6
+    assert max(tuning.trials, key=lambda trial: trial.steps_per_second).num_workers == 6
+    assert multiprocessing.active_children() == []
+
+
+def test_tiny_environments_stay_in_this_process() -> None:
+    tuning = cursus.autotune(Corridor, 2, seconds=0.2, start_method="fork")
+    assert dict(tuning) == {"num_workers": 1, "parent_steps": True}
+    assert {trial.num_workers for trial in tuning.trials} <= {1, 2}, "more processes than environments were tried"
+
+
+def test_what_is_found_can_be_handed_on_and_read() -> None:
+    tuning = Tuning(Trial(1, True, 1000.0), (Trial(1, True, 1000.0), Trial(4, False, 1040.0)))
+    assert str(tuning).splitlines() == [
+        "       1,000 steps/s  this process alone   ← chosen",
+        "       1,040 steps/s  4 processes beside this one",
+    ]
+    envs = cursus.make_vec(Corridor, 2, **tuning)
+    envs.reset(seed=0)
+    envs.step(np.zeros(2, dtype=int))
+    envs.close()
+
+
+def test_a_curriculum_learns_nothing_from_it() -> None:
+    course = cursus.Staged(["a", "b"])
+    before = encode(course.state())
+    cursus.autotune(Corridor, 2, seconds=0.05, curriculum=course, start_method="fork")
+    assert encode(course.state()) == before
+    cursus.Teacher(course).close()  # and it belongs to nobody
+
+
+def test_what_goes_wrong_is_told_and_nothing_is_left() -> None:
+    with pytest.raises(EnvError, match="environment 0"):
+        cursus.autotune(lambda: Trouble("raise"), 2, seconds=0.5, start_method="fork")
+    with pytest.raises(SettingsError, match="num_workers"):
+        cursus.autotune(Corridor, 2, num_workers=2)
+    with pytest.raises(SettingsError, match="seconds"):
+        cursus.autotune(Corridor, 2, seconds=0)
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "cores", "waits", "counts"),
+    [
+        (64, 2, False, [2]),
+        (64, 16, False, [2, 4, 8, 16]),
+        (64, 12, False, [2, 4, 8, 12]),
+        (64, 2, True, [2, 8, 64]),
+        (3, 16, False, [2]),
+        (1, 16, True, []),
+        (64, 1, False, []),
+    ],
+)
+def test_the_ways_that_are_tried(num_envs: int, cores: int, waits: bool, counts: list[int]) -> None:
+    ways = _ways(num_envs, cores, waits=waits)
+    assert [count for count, _ in ways] == [count for count in counts for _ in range(2)]
+    assert {parent_steps for _, parent_steps in ways} == ({True, False} if counts else set())
