@@ -34,10 +34,6 @@ class Heard(NamedTuple):
     """The environments whose worker was lost meanwhile."""
 
 
-QUIET = Heard([], False)
-"""Of most steps."""
-
-
 class State(Enum):
     """Where the environments stand. Whatever is done with them is done wholly, or they count as broken."""
 

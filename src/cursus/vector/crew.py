@@ -14,24 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 from cursus.errors import EnvError, SettingsError, WorkerError
+from cursus.vector.lines import ENDED, FAILED, MESSAGE, Command, Lines
 from cursus.vector.signals import SPIN_S, Bell, look, nap_ms, poller
-from cursus.vector.worker import (
-    COMMAND,
-    DONE,
-    ENDED,
-    FAILED,
-    MESSAGE,
-    PARENT_SLEEPS,
-    REQUEST,
-    SAYS,
-    WORKER_SLEEPS,
-    Command,
-    Handle,
-    Setup,
-    pack,
-    run_worker,
-    unpack,
-)
+from cursus.vector.worker import Handle, Setup, pack, run_worker, unpack
 
 _START_S = 120.0
 _END_S = 2.0
@@ -43,19 +28,20 @@ MOST_TRIES = 5
 class Worker:
     """One worker process and everything that the parent holds of it."""
 
-    def __init__(self, setup: Setup, words: memoryview, bell: Bell, context: Any, timeout_s: float | None) -> None:
-        self.setup, self._words, self.bell, self._context = setup, words, bell, context
+    def __init__(self, setup: Setup, lines: Lines, bell: Bell, context: Any, timeout_s: float | None) -> None:
+        self.setup, self._place, self._lines, self.bell, self._context = setup, setup.place, lines, bell, context
+        self._requests, self._done = lines.requests.data, lines.done.data
         self.timeout_s = timeout_s
         self.first = setup.first
         self.stop = setup.first + len(setup.make_envs.content)
-        self._asked_at = 0.0
+        self.asked_at = 0.0
+        """When it was asked last."""
         self.saw_an_end = False
         """Whether an episode ended in the last step that it answered for."""
         self._start()
 
     def _start(self) -> None:
-        for place in range(len(self._words)):
-            self._words[place] = 0
+        self._lines.clear(self._place)
         self._wake = Bell(patient=True)
         self.setup.wake = Handle(self._wake.hear)
         self.connection, theirs = multiprocessing.Pipe()
@@ -68,7 +54,6 @@ class Worker:
             self.process.start()
         finally:
             theirs.close()
-        self._asked = 0
         self._poll = poller(self.bell.hear, self.process.sentinel)
         self._mail = poller(self.connection.fileno(), self.process.sentinel)
 
@@ -103,39 +88,38 @@ class Worker:
     def ask(self, command: Command, arguments: Any = None) -> None:
         """Let the worker begin with something."""
         packed = None if arguments is None else pack(arguments)
-        self._asked += 1
-        self._asked_at = time.monotonic()
-        self._words[COMMAND] = command
-        self._words[REQUEST] = self._asked
-        if self._words[WORKER_SLEEPS]:
-            self._wake.ring()
+        self.asked_at = time.monotonic()
+        self._requests[self._place] = self._lines.next_request(command)
+        self.nudge()
         if packed is not None:
             with suppress(OSError):  # dead or stuck: noticed when we wait for it
                 self.connection.send_bytes(packed)
 
     def is_done(self) -> bool:
         """Whether it has done what it was asked, or will never do anything again."""
-        return bool(self._words[DONE] == self._asked) or self.process.exitcode is not None
+        return self._has_answered() or self.process.exitcode is not None
+
+    def _has_answered(self) -> bool:
+        return bool(self._done[self._place] == self._requests[self._place])
 
     def nudge(self) -> None:
-        """Ring again, should it have missed that it was asked."""
-        if self._words[WORKER_SLEEPS]:
+        """Ring, should it sleep."""
+        if self._lines.worker_sleeps[self._place]:
             self._wake.ring()
 
     def expect(self, sleeping: bool) -> None:
         """Say whether the parent sleeps and wants to be woken."""
-        self._words[PARENT_SLEEPS] = sleeping
+        self._lines.parent_sleeps[self._place] = sleeping
 
     def is_late(self) -> bool:
         """Whether its time limit is over."""
-        return self.timeout_s is not None and time.monotonic() - self._asked_at > self.timeout_s
+        return self.timeout_s is not None and time.monotonic() - self.asked_at > self.timeout_s
 
     def answer(self, spin: bool) -> Any:
         """Wait until it is done; what it has to tell, or None."""
-        words = self._words
-        if words[DONE] != self._asked and not look(words, DONE, self._asked - 1, SPIN_S if spin else 0.0):
+        if not self._has_answered() and not look(self._done, self._place, self._done[self._place], SPIN_S if spin else 0.0):
             self._sleep_until_done()
-        says = words[SAYS]
+        says = self._lines.says[self._place]
         self.saw_an_end = says & ENDED != 0
         if not says & MESSAGE:
             return None
@@ -145,15 +129,15 @@ class Worker:
         return message
 
     def _sleep_until_done(self) -> None:
-        words, naps = self._words, 0
-        words[PARENT_SLEEPS] = 1
+        naps = 0
+        self.expect(sleeping=True)
         try:
-            while words[DONE] != self._asked:
+            while not self._has_answered():
                 woken = [handle for handle, _ in self._poll.poll(nap_ms(naps))]
                 naps += 1
                 if self.bell.hear in woken:
                     self.bell.take_back()
-                if words[DONE] == self._asked:
+                if self._has_answered():
                     return
                 if self.process.sentinel in woken:
                     raise self._died()
@@ -161,7 +145,7 @@ class Worker:
                     raise self._hung("working on it", self.timeout_s)
                 self.nudge()
         finally:
-            words[PARENT_SLEEPS] = 0
+            self.expect(sleeping=False)
 
     def _receive(self, timeout_s: float | None, doing: str) -> Any:
         end = None if timeout_s is None else time.monotonic() + timeout_s

@@ -15,13 +15,14 @@ from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
-from cursus.vector.base import QUIET, Autoreset, Heard, State, TaughtVectorEnv
+from cursus.vector.base import Autoreset, Heard, State, TaughtVectorEnv
 from cursus.vector.board import Arena, shared_file
 from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
 from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
-from cursus.vector.signals import Bell
-from cursus.vector.worker import Command, Handle, Parcel, Setup, lay_out
+from cursus.vector.lines import ENDED, MESSAGE, Command
+from cursus.vector.signals import SPIN_S, Bell
+from cursus.vector.worker import Handle, Parcel, Setup, lay_out
 
 
 class Half(NamedTuple):
@@ -75,7 +76,7 @@ class Processes(TaughtVectorEnv):
         counted = Arena()
         lay_out(counted, *layout)
         self._memory, self._memory_size = shared_file(counted.size), counted.size
-        words, board = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
+        self._lines, board = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
         super().__init__(
             board,
             len(make_envs),
@@ -100,8 +101,7 @@ class Processes(TaughtVectorEnv):
         try:
             for place, share in enumerate(remote):
                 setup = self._setup(place, len(remote), share, make_envs, lesson, info_keys, context)
-                view = memoryview(words[place]).cast("B").cast("q")
-                self._workers.append(Worker(setup, view, self._bell, context, timeout_s))
+                self._workers.append(Worker(setup, self._lines, self._bell, context, timeout_s))
             if parent_steps:
                 own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
                 self._group = EnvGroup(own, board.part(slice(0, len(own))), lesson, info_keys)
@@ -146,8 +146,10 @@ class Processes(TaughtVectorEnv):
     # ---- the step
 
     def _begin_step(self) -> None:
-        for worker in self._workers:
-            worker.ask(Command.STEP)
+        self._asked_at = time.monotonic()
+        if self._lines.ask_all(Command.STEP):
+            for worker in self._workers:
+                worker.nudge()
 
     def _finish_step(self) -> Heard:
         infos: list[EnvInfo] = []
@@ -155,6 +157,10 @@ class Processes(TaughtVectorEnv):
         if self._group is not None:
             infos += self._group.step()
             ended = self._group.ended
+        if self._lines.await_all(SPIN_S if self._spin else 0.0) and (said := self._lines.loudest()) < MESSAGE:
+            return Heard(infos, ended or said == ENDED)
+        for worker in self._workers:
+            worker.asked_at = self._asked_at
         return self._hear_step(self._workers, infos, ended)
 
     def _hear_step(self, workers: Sequence[Worker], infos: list[EnvInfo], ended: bool) -> Heard:
@@ -164,7 +170,7 @@ class Processes(TaughtVectorEnv):
             return Heard(infos, True, self._mark_lost(lost))
         for worker in workers:
             ended |= worker.saw_an_end
-        return Heard(infos, ended) if ended or infos else QUIET
+        return Heard(infos, ended)
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
         board = self._board

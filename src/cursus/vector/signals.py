@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 
 SPIN_S = 0.001
-_LOOKS_PER_CLOCK = 16
+LOOKS_PER_CLOCK = 16
 _MOST_RINGS = 4096
 _CLOSED = -1
 _NAPS_MS = (2, 20, 100)
@@ -69,7 +69,7 @@ def look(words: memoryview, place: int, old: int, spin_s: float) -> bool:
         return False
     give_way, end = os.sched_yield, time.perf_counter() + spin_s
     while True:
-        for _ in range(_LOOKS_PER_CLOCK):
+        for _ in range(LOOKS_PER_CLOCK):
             if words[place] != old:
                 return True
             give_way()

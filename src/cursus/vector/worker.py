@@ -11,7 +11,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import DupFd
 from threading import Thread
@@ -23,35 +22,11 @@ from gymnasium import spaces
 from cursus.errors import CursusError, EnvError
 from cursus.vector.board import Arena, Board
 from cursus.vector.group import EnvGroup
+from cursus.vector.lines import ENDED, FAILED, MESSAGE, Command, Lines, command_of
 from cursus.vector.signals import SPIN_S, look, poller, ring, sleep
 
 _PR_SET_PDEATHSIG = 1
-
-WORDS = 16
-"""Numbers per worker: eight that the parent writes and eight that the worker writes, a cache line each."""
-
-
-# The places of these numbers. Plain constants: looking up a member of an enum costs more than the look itself.
-REQUEST, COMMAND, PARENT_SLEEPS = 0, 1, 2
-DONE, WORKER_SLEEPS, SAYS = 8, 9, 10
-
-# What a worker says when it is done, as bits of one number.
-MESSAGE, FAILED, ENDED = 1, 2, 4
-
-
-class Command(IntEnum):
-    """What a worker can be asked to do."""
-
-    STEP = 0
-    RESET_WAITING = 1
-    RESET = 2
-    CALL = 3
-    SET_ATTR = 4
-    CLOSE = 5
-    REPEAT = 6
-
-
-_STEP = int(Command.STEP)
+_STEP = int(Command.STEP)  # looking up a member of an enum costs more than comparing with it
 
 
 def pack(content: Any) -> bytes:
@@ -119,10 +94,9 @@ class Setup:
 
 def lay_out(
     arena: Arena, num_workers: int, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int
-) -> tuple[Any, Board]:
-    """The numbers of all workers, and the board: the same places in every process."""
-    words = arena.take((num_workers, WORDS), "<i8")
-    return words, Board.make(observation_space, action_space, num_envs, arena.take)
+) -> tuple[Lines, Board]:
+    """The lines of all workers, and the board: the same places in every process."""
+    return Lines(num_workers, arena.take), Board.make(observation_space, action_space, num_envs, arena.take)
 
 
 def run_worker(setup: Setup, connection: Connection) -> None:
@@ -135,8 +109,8 @@ def run_worker(setup: Setup, connection: Connection) -> None:
     Thread(target=_hold_the_lifeline, args=(setup.lifeline.number,), daemon=True).start()
     faulthandler.enable()
     memory = mmap.mmap(setup.memory.number, setup.memory_size)
-    words, board = lay_out(Arena(memory), setup.num_workers, setup.observation_space, setup.action_space, setup.num_envs)
-    worker = _Worker(setup, connection, memoryview(words[setup.place]).cast("B").cast("q"), board)
+    lines, board = lay_out(Arena(memory), setup.num_workers, setup.observation_space, setup.action_space, setup.num_envs)
+    worker = _Worker(setup, connection, lines, board)
     try:
         worker.prepare()
         worker.serve()
@@ -147,8 +121,8 @@ def run_worker(setup: Setup, connection: Connection) -> None:
 
 
 class _Worker:
-    def __init__(self, setup: Setup, connection: Connection, words: memoryview, board: Board) -> None:
-        self._setup, self._connection, self._words, self._board = setup, connection, words, board
+    def __init__(self, setup: Setup, connection: Connection, lines: Lines, board: Board) -> None:
+        self._setup, self._connection, self._lines, self._board = setup, connection, lines, board
         self._group: EnvGroup | None = None
 
     def prepare(self) -> None:
@@ -165,32 +139,39 @@ class _Worker:
 
     def serve(self) -> None:
         """Do what is asked until asked to close."""
-        words, served = self._words, 0
+        place, spin_s = self._setup.place, SPIN_S if self._setup.spin else 0.0
+        lines = self._lines
+        requests, done, says, parent_sleeps = lines.requests.data, lines.done.data, lines.says.data, lines.parent_sleeps.data
+        served, said = 0, 0
         while True:
-            if not look(words, REQUEST, served, SPIN_S if self._setup.spin else 0.0):
-                self._sleep_until_asked(served)
-            served, command = words[REQUEST], words[COMMAND]
+            if not look(requests, place, served, spin_s):
+                self._sleep_until_asked(requests, served)
+            served = requests[place]
+            command = command_of(served)
             try:
                 message = self._obey(command)
                 packed = None if message is None else pack(message)
-                says = ENDED if self._group is not None and self._group.ended else 0
+                saying = ENDED if self._group is not None and self._group.ended else 0
             except BaseException as error:  # also SystemExit, and what cannot be packed: the parent hears of everything
-                packed, says = pack(_words_for(error)), FAILED
-            words[SAYS] = says if packed is None else says | MESSAGE
-            words[DONE] = served
-            if words[PARENT_SLEEPS]:
+                packed, saying = pack(_words_for(error)), FAILED
+            if packed is not None:
+                saying |= MESSAGE
+            if saying != said:  # others write beside it: what stays the same is not written again
+                says[place] = said = saying
+            done[place] = served
+            if parent_sleeps[place]:
                 ring(self._setup.rope.number)
             if packed is not None:
                 self._connection.send_bytes(packed)
             if command == Command.CLOSE:
                 return
 
-    def _sleep_until_asked(self, served: int) -> None:
-        words = self._words
-        words[WORKER_SLEEPS] = 1
-        while words[REQUEST] == served:
+    def _sleep_until_asked(self, requests: memoryview, served: int) -> None:
+        place = self._setup.place
+        self._lines.worker_sleeps[place] = True
+        while requests[place] == served:
             sleep(self._setup.wake.number)
-        words[WORKER_SLEEPS] = 0
+        self._lines.worker_sleeps[place] = False
 
     def _obey(self, command: int) -> Any:
         """Do one thing; what is worth telling, or None."""
