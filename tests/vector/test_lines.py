@@ -53,7 +53,7 @@ def test_sleepers_are_noticed_and_a_new_worker_begins_with_nothing() -> None:
 
 
 class Loud(Corridor):
-    """Says something at every end, and in every third step when asked for it."""
+    """Says in every step what it was told to do."""
 
     def step(self, action: Any) -> Any:
         observation, reward, terminated, truncated, info = super().step(action)
