@@ -86,7 +86,7 @@ class TicketBook:
         wanted: dict[int, int] = {}
         for env in numbers.tolist():
             if not 0 <= env < _MOST_ENVS:
-                raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {numbers!r:.80}.")
+                raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {envs!r:.80}.")
             wanted[env] = wanted.get(env, 0) + 1
         for env, count in wanted.items():
             fresh = count - len(self._again[env]) if env in self._again else count
@@ -291,7 +291,7 @@ def _flat(name: str, numbers: Any) -> IntArray:
     found = np.asarray(numbers)
     if found.ndim == 0:
         found = found.reshape(1)
-    if found.size == 0:
+    if found.shape == (0,):
         return np.empty(0, dtype=np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise TicketError(f"{name} must be a flat list of whole numbers, not {numbers!r:.80}.")

@@ -36,6 +36,7 @@ def test_vectors_of_the_right_kind_are_stored_as_one_piece(dtype: Any) -> None:
         np.array([1.0, 2.0], dtype=">f8"),
         np.array([1.0]),
         np.array([1.0, 2.0, 3.0]),
+        np.array([[1.0], [2.0]]),
         [1.0, 2.0],
         np.float64(1.0),
     ],
@@ -49,6 +50,7 @@ def test_anything_else_is_left_to_numpy(odd: Any) -> None:
 
 def test_lengths_that_make_up_for_each_other_are_not_taken() -> None:
     assert not board(2).observations.store_vectors([np.ones(1), np.ones(3)])
+    assert not board(2).observations.store_vectors([np.ones((2, 0)), np.ones((2, 2))])
 
 
 def test_a_view_with_gaps_is_stored_right() -> None:
@@ -118,12 +120,14 @@ class Wrong(Moody):
         ((np.zeros(2), "much", False, False, {}), "reward is no number"),
         ((np.zeros(2), None, False, False, {}), "reward is no number"),
         ((np.zeros(2), 0.0, np.zeros(2), False, {}), "flags are not true or false"),
+        ((np.zeros((2, 1)), 0.0, False, False, {}), "observation does not fit"),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_wrong_result_names_its_environment(result: Any, complaint: str, workers: int) -> None:
-    makers = [Wrong, Wrong, Wrong, lambda: Wrong(result)]
+    ended = (np.zeros(2), 0.0, True, False, {})
+    makers = [Wrong, Wrong, lambda: Wrong(ended), lambda: Wrong(result)]
     envs = cursus.make_vec(makers, num_workers=workers, start_method="fork")
     envs.reset(seed=0)
     with pytest.raises(EnvError, match=f"environment 3 failed in step: .*{complaint}"):

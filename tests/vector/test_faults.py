@@ -530,3 +530,95 @@ def test_a_worker_that_missed_its_bell_is_rung_again(halves: bool) -> None:
     assert all(worker._wake.slipped for worker in envs._workers)
     assert time.monotonic() - begun < 1.0
     envs.close()
+
+
+class Clocked(Corridor):
+    """Environment 2 is truncated after three steps; 3 goes on for ever, and kills its worker when told to."""
+
+    def __init__(self, ends_after: int = 1000) -> None:
+        super().__init__()
+        self.ends_after, self.steps, self.dies_now = ends_after, 0, False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.steps = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        if self.dies_now:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.steps += 1
+        return self._look(), 1.0, False, self.steps == self.ends_after, {"is_success": True}
+
+
+def test_who_waits_when_its_worker_is_lost_has_not_ended_again_and_lost_episodes_have_their_length() -> None:
+    makers = [Clocked, Clocked, lambda: Clocked(3), Clocked]
+    envs = cursus.make_vec(
+        makers, num_workers=2, start_method="fork", on_worker_loss="restart", record_episodes=True, curriculum=course()
+    )
+    envs.reset(seed=0)
+    for _ in range(3):
+        _, _, _, truncated, _ = envs.step(np.zeros(4, dtype=int))
+    assert truncated.tolist() == [False, False, True, False]
+    envs.set_attr("dies_now", [False, False, False, True])
+    _, _, terminated, truncated, infos = envs.step(np.zeros(4, dtype=int))
+    assert terminated.tolist() == [False] * 4
+    assert truncated.tolist() == [False, False, False, True]
+    assert infos["worker_lost"].tolist() == [False, False, False, True]
+    assert infos["episode"]["l"].tolist() == [0, 0, 0, 3]
+    assert infos["episode"]["r"].tolist() == [0.0, 0.0, 0.0, 3.0]
+    counts = envs.teacher.counts
+    assert (counts.finished, counts.lost, counts.in_flight) == (1, 1, 4)
+    envs.close()
+
+
+@pytest.mark.parametrize("policy", ["raise", "restart"])
+def test_after_a_call_that_was_never_answered_nothing_frozen_is_given(policy: Any) -> None:
+    envs = cursus.make_vec(
+        Corridor, 4, num_workers=2, parent_steps=False, start_method="fork", timeout_s=0.4, on_worker_loss=policy
+    )
+    envs.reset(seed=0)
+    time.sleep(0.1)
+    victim = envs._workers[1].process
+    os.kill(victim.pid, signal.SIGSTOP)
+    with pytest.raises(WorkerError, match="has not answered"):
+        envs.call("add", 1)
+    if policy == "raise":
+        with pytest.raises(SettingsError, match="no longer in step"):
+            envs.step(np.zeros(4, dtype=int))
+    else:
+        _, _, _, truncated, infos = envs.step(np.zeros(4, dtype=int))
+        assert infos["worker_lost"].tolist() == truncated.tolist() == [False, False, True, True]
+        assert envs.call("add", 1) == tuple(number + 1 for number in envs.get_attr("resets"))
+    processes = [worker.process for worker in envs._workers]
+    envs.close()
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_arguments_that_cannot_travel_are_refused_before_anyone_is_asked() -> None:
+    envs = cursus.make_vec(Clocked, 4, num_workers=2, parent_steps=False, start_method="fork", info_keys=["is_success"])
+    envs.reset(seed=0)
+    with pytest.raises(TypeError, match="pickle"):
+        envs.set_attr("colour", ["red", "red", "red", threading.Lock()])
+    for turn in range(1, 4):
+        _, _, _, _, infos = envs.step(np.zeros(4, dtype=int))
+        assert infos["is_success"].tolist() == [True] * 4
+        assert envs.get_attr("steps") == (turn,) * 4
+    envs.close()
+
+
+def test_halves_and_whole_steps_are_not_mixed() -> None:
+    envs = cursus.make_vec(Corridor, 4, num_workers=2, parent_steps=False, start_method="fork")
+    envs.reset(seed=0)
+    envs.send(np.zeros(2, dtype=int), 0)
+    for act in (envs.step_wait, lambda: envs.step(np.zeros(4, dtype=int)), envs.reset):
+        with pytest.raises(SettingsError, match=r"half is under way: call recv\(\)"):
+            act()
+    envs.recv()
+    envs.step_async(np.zeros(4, dtype=int))
+    with pytest.raises(SettingsError, match=r"call step_wait\(\)"):
+        envs.send(np.zeros(2, dtype=int), 0)
+    envs.step_wait()
+    envs.close()
+    for late in (envs.step_wait, envs.recv):
+        with pytest.raises(SettingsError, match=r"after close"):
+            late()

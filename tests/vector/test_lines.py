@@ -29,14 +29,14 @@ def test_a_request_says_what_is_asked_and_is_never_made_twice(command: Command) 
 
 def test_all_are_awaited_and_the_loudest_is_heard() -> None:
     lines = Lines(3, local)
-    assert not lines.ask_all(Command.STEP)
+    assert not lines.ask_all_to_step()
     for place in (2, 0):
         answer(lines, place, ENDED)
         assert not lines.await_all(spin_s=0.001)
     answer(lines, 1)
     assert lines.await_all(spin_s=0.0)
     assert lines.loudest() == ENDED < MESSAGE
-    lines.ask_all(Command.STEP)
+    lines.ask_all_to_step()
     assert not lines.await_all(spin_s=0.0), "an old answer was taken for a new one"
     answer(lines, 1, MESSAGE)
     assert lines.loudest() & MESSAGE
@@ -45,7 +45,7 @@ def test_all_are_awaited_and_the_loudest_is_heard() -> None:
 def test_sleepers_are_noticed_and_a_new_worker_begins_with_nothing() -> None:
     lines = Lines(2, local)
     lines.worker_sleeps[1] = True
-    assert lines.ask_all(Command.STEP)
+    assert lines.ask_all_to_step()
     answer(lines, 1, ENDED)
     lines.clear(1)
     assert (lines.requests[1], lines.done[1], lines.says[1], lines.worker_sleeps[1]) == (0, 0, 0, False)

@@ -40,6 +40,7 @@ class State(Enum):
     NEW = "the environments must be reset before their first step."
     READY = ""
     STEPPING = "a step is under way: call step_wait() first."
+    HALVES = "a half is under way: call recv() first."
     BROKEN = (
         "something failed or was interrupted half-way, so the environments are no longer in step. Close them and make new ones."
     )
@@ -149,7 +150,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step_wait(self) -> StepResult:
         """What came of the step that `step_async` began."""
-        if self._state in (State.NEW, State.READY):
+        if self._state in (State.NEW, State.READY) and not self.closed:
             raise SettingsError("step_wait() without step_async().")
         self._require("step_wait", State.STEPPING)
         self._state = State.BROKEN

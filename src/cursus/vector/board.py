@@ -26,7 +26,7 @@ Take: TypeAlias = Callable[[tuple[int, ...], Any], NDArray[Any]]
 
 _LINE = 64  # arrays begin on cache lines of their own, so that processes do not fight over one
 _FLAT = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-_dtype_of = attrgetter("dtype")
+_dtype_of, _shape_of = attrgetter("dtype"), attrgetter("shape")
 
 
 class Column:
@@ -42,7 +42,7 @@ class Column:
         self._vectors: memoryview | None = None
         if isinstance(arrays, np.ndarray) and arrays.ndim == 2 and arrays.size:
             self._vectors = arrays.reshape(-1).view(np.uint8).data
-            self._length, self._dtype = arrays.shape[1], arrays.dtype
+            self._dtype = arrays.dtype
 
     def __getitem__(self, rows: slice) -> Column:
         """The same for some of these environments, one after the other."""
@@ -97,7 +97,9 @@ class Column:
             return False
         count = self._num_envs
         try:
-            if list(map(_dtype_of, values)).count(self._dtype) != count or list(map(len, values)).count(self._length) != count:
+            if list(map(_dtype_of, values)).count(self._dtype) != count:
+                return False
+            if list(map(_shape_of, values)).count(self._shape) != count:
                 return False
             memory[:] = b"".join(values)
         except (AttributeError, TypeError, ValueError, BufferError):
@@ -119,7 +121,10 @@ class Board:
     seeds: IntArray
     """Of the next episode; 0 means that it goes on from the last one."""
     returns: FloatArray
+    began: IntArray
+    """The clock of its process when the episode began."""
     lengths: IntArray
+    """Of episodes that have ended."""
     success: BoolArray
     scores: FloatArray
     first: int = 0
@@ -145,6 +150,7 @@ class Board:
             tasks=numbers(np.int64),
             seeds=numbers(np.int64),
             returns=numbers(np.float64),
+            began=numbers(np.int64),
             lengths=numbers(np.int64),
             success=numbers(np.bool_),
             scores=numbers(np.float64),

@@ -16,7 +16,7 @@ from typing import Any
 from cursus.errors import EnvError, SettingsError, WorkerError
 from cursus.vector.lines import ENDED, FAILED, MESSAGE, Command, Lines
 from cursus.vector.signals import SPIN_S, Bell, look, nap_ms, poller
-from cursus.vector.worker import Handle, Setup, pack, run_worker, unpack
+from cursus.vector.worker import Handle, Setup, run_worker, unpack
 
 _START_S = 120.0
 _END_S = 2.0
@@ -38,10 +38,13 @@ class Worker:
         """When it was asked last."""
         self.saw_an_end = False
         """Whether an episode ended in the last step that it answered for."""
+        self.steps_when_lost = 0
+        """How many steps the process before this one was asked for."""
         self._start()
 
     def _start(self) -> None:
         self._lines.clear(self._place)
+        self._own_steps, self._steps_before = 0, self._lines.steps
         self._wake = Bell(patient=True)
         self.setup.wake = Handle(self._wake.hear)
         self.connection, theirs = multiprocessing.Pipe()
@@ -73,6 +76,7 @@ class Worker:
 
     def restart(self) -> None:
         """Begin anew with a fresh process and fresh environments; and again, should that one be lost while it begins."""
+        self.steps_when_lost = self._own_steps + self._lines.steps - self._steps_before
         for _ in range(MOST_TRIES):
             self.end()
             self._start()
@@ -85,10 +89,10 @@ class Worker:
 
     # ---- asking
 
-    def ask(self, command: Command, arguments: Any = None) -> None:
-        """Let the worker begin with something."""
-        packed = None if arguments is None else pack(arguments)
+    def ask(self, command: Command, packed: bytes | None = None) -> None:
+        """Let the worker begin with something; some commands need `packed` arguments."""
         self.asked_at = time.monotonic()
+        self._own_steps += command is Command.STEP
         self._requests[self._place] = self._lines.next_request(command)
         self.nudge()
         if packed is not None:
@@ -102,10 +106,12 @@ class Worker:
     def _has_answered(self) -> bool:
         return bool(self._done[self._place] == self._requests[self._place])
 
-    def nudge(self) -> None:
-        """Ring, should it sleep."""
-        if self._lines.worker_sleeps[self._place]:
+    def nudge(self) -> bool:
+        """Ring, should it sleep; whether it does."""
+        sleeps = bool(self._lines.worker_sleeps[self._place])
+        if sleeps:
             self._wake.ring()
+        return sleeps
 
     def expect(self, sleeping: bool) -> None:
         """Say whether the parent sleeps and wants to be woken."""
@@ -131,6 +137,8 @@ class Worker:
     def _sleep_until_done(self) -> None:
         naps = 0
         self.expect(sleeping=True)
+        if self.nudge():  # it has not even begun
+            self.asked_at = time.monotonic()
         try:
             while not self._has_answered():
                 woken = [handle for handle, _ in self._poll.poll(nap_ms(naps))]
@@ -192,6 +200,7 @@ class Worker:
         self.process.join(_END_S)
         self.connection.close()
         self._wake.close()
+        self._lines.worker_sleeps[self._place] = False
 
     def __str__(self) -> str:
         return f"worker {self.setup.place} (pid {self.process.pid}, environments {self.first} to {self.stop - 1})"

@@ -54,7 +54,6 @@ class EnvGroup:
         self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
         self._clock = 0
-        self._began = [0] * len(self.envs)
         self._reward_memory = board.rewards.data
         self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
         self._write_flags = struct.Struct(f"{len(self.envs)}?").pack_into
@@ -84,15 +83,14 @@ class EnvGroup:
                 for place, observation in enumerate(observations):
                     self._store(place, observation)
             self._write_rewards(self._reward_memory, 0, *rewards)
-            ended = any(terminated) or any(truncated)
+            self.ended = ended = any(terminated) or any(truncated)
+            if ended or self._flagged:  # flags that stay false need not be written again
+                self._write_flags(board.terminated.data, 0, *terminated)
+                self._write_flags(board.truncated.data, 0, *truncated)
+                self._flagged = ended
         except Exception as error:
             raise self._refuse(results, error) from error
         np.add(board.returns, board.rewards, out=board.returns)
-        self.ended = ended
-        if ended or self._flagged:  # flags that stay false need not be written again
-            self._write_flags(board.terminated.data, 0, *terminated)
-            self._write_flags(board.truncated.data, 0, *truncated)
-            self._flagged = ended
         if ended or self._info_keys:
             return self._tell(terminated, truncated, infos)
         return []
@@ -143,11 +141,11 @@ class EnvGroup:
 
     def _read_result(self, place: int, info: dict[str, Any]) -> None:
         board, lesson = self._board, self._lesson
-        board.lengths[place] = length = self._clock - self._began[place]
+        board.lengths[place] = length = self._clock - int(board.began[place])
         if lesson is None:
             return
-        told = {"episode": {"r": float(board.returns[place]), "l": length}, **info}
         try:
+            told = {"episode": {"r": float(board.returns[place]), "l": length}, **info}
             board.success[place] = success = lesson.read_success(told)
             board.scores[place] = lesson.read_score(told, success)
         except Exception as error:
@@ -190,7 +188,7 @@ class EnvGroup:
         except Exception as error:
             raise self._failure(place, "reset", error) from error
         board.returns[place] = 0.0
-        self._began[place] = self._clock
+        board.began[place] = self._clock
         return observation, info
 
     def _check_task_kept_spaces(self, place: int) -> None:
@@ -224,7 +222,7 @@ class EnvGroup:
                         )
                     board.observations[place] = observation
                     board.returns[place] += reward
-                    self._began[place] -= 1
+                    board.began[place] -= 1
         return [None] * len(numbers)
 
     # ---- the rest

@@ -48,6 +48,8 @@ class Lines:
         self.done = take((num_workers,), np.int64)
         self.worker_sleeps = take((num_workers,), np.bool_)
         self.parent_sleeps = take((num_workers,), np.bool_)
+        self.steps = 0
+        """How often all were asked to step."""
         self._turn = 0
         self._all_done = b""
         self._nothing = bytes(num_workers)
@@ -62,10 +64,10 @@ class Lines:
         self._turn += 1
         return self._turn << _COMMAND_BITS | command
 
-    def ask_all(self, command: Command) -> bool:
-        """Ask every worker for the same; whether one of them sleeps."""
-        request = self.next_request(command)
-        self.requests.fill(request)
+    def ask_all_to_step(self) -> bool:
+        """Ask every worker for a step; whether one of them sleeps."""
+        self.steps += 1
+        self.requests.fill(self.next_request(Command.STEP))
         self._all_done = self.requests.tobytes()
         return self.worker_sleeps.tobytes() != self._nothing
 

@@ -22,7 +22,7 @@ from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lesson import Lesson
 from cursus.vector.lines import ENDED, MESSAGE, Command
 from cursus.vector.signals import SPIN_S, Bell
-from cursus.vector.worker import Handle, Parcel, Setup, lay_out
+from cursus.vector.worker import Handle, Parcel, Setup, lay_out, pack
 
 
 class Half(NamedTuple):
@@ -147,7 +147,7 @@ class Processes(TaughtVectorEnv):
 
     def _begin_step(self) -> None:
         self._asked_at = time.monotonic()
-        if self._lines.ask_all(Command.STEP):
+        if self._lines.ask_all_to_step():
             for worker in self._workers:
                 worker.nudge()
 
@@ -196,15 +196,16 @@ class Processes(TaughtVectorEnv):
             return own, [chosen[env] for env in own], options
 
         asked = [worker for worker in self._workers if own_of(worker.first, worker.stop)[0]]
+        packed = {worker: pack(own_of(worker.first, worker.stop)) for worker in asked}
         for worker in asked:
-            worker.ask(Command.RESET, own_of(worker.first, worker.stop))
+            worker.ask(Command.RESET, packed[worker])
         infos = [] if self._group is None else self._group.reset(*own_of(self._group.first, self._group.stop))
         told, replaced = self._hear(asked)
         infos += told
         lost: list[int] = []
         for worker in replaced:
             lost += [env for env in range(worker.first, worker.stop) if env not in chosen]
-            infos += self._insist(worker, Command.RESET, own_of(worker.first, worker.stop))
+            infos += self._insist(worker, Command.RESET, packed[worker])
         return infos, np.array(lost, dtype=np.int64)
 
     # ---- losses
@@ -237,16 +238,17 @@ class Processes(TaughtVectorEnv):
             begun = rows[~board.waiting[rows]]
             board.rewards[rows] = 0.0
             board.terminated[rows] = False
-            board.truncated[begun] = True
+            board.truncated[rows] = ~board.waiting[rows]
+            board.lengths[begun] = worker.steps_when_lost - 1 - board.began[begun]  # it did not complete the last one
             lost += begun.tolist()
             if len(begun) < len(rows):
                 self._insist(worker, Command.RESET_WAITING)
         return np.array(lost, dtype=np.int64)
 
-    def _insist(self, worker: Worker, command: Command, arguments: Any = None) -> list[EnvInfo]:
+    def _insist(self, worker: Worker, command: Command, packed: bytes | None = None) -> list[EnvInfo]:
         """Ask a worker that has just been replaced, and again should it be lost again."""
         for _ in range(MOST_TRIES):
-            worker.ask(command, arguments)
+            worker.ask(command, packed)
             try:
                 told: list[EnvInfo] = worker.answer(self._spin) or []
             except WorkerError:
@@ -271,31 +273,32 @@ class Processes(TaughtVectorEnv):
         While it is under way, the learner can work on the other one. Tasks that wait in this half and were drawn before
         a decision are drawn anew first, so that nothing begins stale.
         """
-        self._require("send", State.READY, State.STEPPING)
+        self._require("send", State.READY, State.HALVES)
         chosen = self._received if half is None else half
         if chosen not in (0, 1) or chosen in self._under_way:
             raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
         part = self._board.part(self.halves[chosen])
-        self._redraw(part)
         part.actions.fill(actions)
+        self._state = State.BROKEN  # until all are asked
+        self._redraw(part)
         for worker in self._crew(chosen):
             worker.ask(Command.STEP)
         self._under_way.append(chosen)
         self._received = None
-        self._state = State.STEPPING
+        self._state = State.HALVES
 
     def recv(self) -> Half:
         """The first half that is ready: which environments, and what their step brought."""
-        if not self._under_way:
+        if not self._under_way and not self.closed:
             raise SettingsError("recv() without send().")
-        self._require("recv", State.STEPPING)
+        self._require("recv", State.HALVES)
         self._state = State.BROKEN
         crews = {half: self._crew(half) for half in self._under_way}
         half = wait_for_any(crews, self._spin)
         part = self.halves[half]
         result = Half(part, *self._conclude(self._board.part(part), self._hear_step(crews[half], [], False)))
         self._under_way.remove(half)
-        self._state = State.STEPPING if self._under_way else State.READY
+        self._state = State.HALVES if self._under_way else State.READY
         self._received = half
         return result
 
@@ -333,8 +336,10 @@ class Processes(TaughtVectorEnv):
         for worker in self._workers:
             own = [env for env in range(worker.first, worker.stop) if env in wanted]
             if own:
-                worker.ask(command, arguments(own))
-                asked.append((worker, own))
+                asked.append((worker, own, pack(arguments(own))))
+        before, self._state = self._state, State.BROKEN  # until every answer is heard
+        for worker, _, packed in asked:
+            worker.ask(command, packed)
         found: dict[int, Any] = {}
         errors: list[CursusError] = []
         if self._group is not None:
@@ -349,24 +354,28 @@ class Processes(TaughtVectorEnv):
                 found.update(zip(own, act[command](*arguments(own)) or [None] * len(own), strict=True))
             except EnvError as error:
                 errors.append(error)
-        for worker, own in asked:
+        for worker, own, _ in asked:
             try:
                 found.update(zip(own, worker.answer(self._spin) or [None] * len(own), strict=True))
             except (EnvError, WorkerError) as error:
                 errors.append(error)
+        if self._restart or not any(isinstance(error, WorkerError) for error in errors):  # the next step replaces it
+            self._state = before
         if errors:
             raise errors[0]
         return found
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment, end every worker whatever it is doing, and let go of the shared memory."""
-        if self._workers and self._state in (State.NEW, State.READY):
-            for worker in self._workers:
-                worker.ask(Command.CLOSE)
-            deadline = time.monotonic() + _CLOSE_S
-            for worker in self._workers:
-                worker.finish(deadline)
-        self._let_go()
+        try:
+            if self._state in (State.NEW, State.READY):
+                for worker in self._workers:
+                    worker.ask(Command.CLOSE)
+                deadline = time.monotonic() + _CLOSE_S
+                for worker in self._workers:
+                    worker.finish(deadline)
+        finally:
+            self._let_go()
         if self._group is not None:
             self._group.close()
             self._group = None

@@ -35,7 +35,8 @@ class Bell:
 
     def ring(self) -> None:
         """Wake whoever sleeps; harmless if it has been rung before, or if nobody is there any more."""
-        ring(self.rope)
+        if self.rope != _CLOSED:
+            ring(self.rope)
 
     def take_back(self) -> None:
         """Forget all rings."""
