@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import time
 from enum import IntEnum
 
 import numpy as np
 
 from cursus.vector.board import Take
-from cursus.vector.signals import LOOKS_PER_CLOCK
+from cursus.vector.signals import watch
 
 _COMMAND_BITS = 3
 
@@ -74,18 +72,7 @@ class Lines:
     def await_all(self, spin_s: float) -> bool:
         """Look for a while whether all have done what they were asked together."""
         done, wanted = self.done, self._all_done
-        if done.tobytes() == wanted:
-            return True
-        if spin_s <= 0:
-            return False
-        give_way, end = os.sched_yield, time.perf_counter() + spin_s
-        while True:
-            for _ in range(LOOKS_PER_CLOCK):
-                if done.tobytes() == wanted:
-                    return True
-                give_way()
-            if time.perf_counter() > end:
-                return False
+        return done.tobytes() == wanted or watch(lambda: done.tobytes() == wanted, spin_s)
 
     def loudest(self) -> int:
         """The most that one of the workers says."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 SPIN_S = 0.001
-LOOKS_PER_CLOCK = 16
+_LOOKS_PER_CLOCK = 16
 _MOST_RINGS = 4096
 _CLOSED = -1
 _NAPS_MS = (2, 20, 100)
@@ -64,14 +65,17 @@ def sleep(hear: int) -> None:
 
 def look(words: memoryview, place: int, old: int, spin_s: float) -> bool:
     """Watch a number for a while; True as soon as it is no longer `old`."""
-    if words[place] != old:
-        return True
+    return words[place] != old or watch(lambda: words[place] != old, spin_s)
+
+
+def watch(happened: Callable[[], bool], spin_s: float) -> bool:
+    """Look for a while whether something has happened, giving way to others each time."""
     if spin_s <= 0:
-        return False
+        return happened()
     give_way, end = os.sched_yield, time.perf_counter() + spin_s
     while True:
-        for _ in range(LOOKS_PER_CLOCK):
-            if words[place] != old:
+        for _ in range(_LOOKS_PER_CLOCK):
+            if happened():
                 return True
             give_way()
         if time.perf_counter() > end:
