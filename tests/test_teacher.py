@@ -368,6 +368,21 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
         cursus.Teacher.resume(course(), tmp_path / "one")
 
 
+@pytest.mark.parametrize("settle", ["report", "lose", "withdraw"])
+def test_a_ticket_that_is_settled_after_a_resume_is_not_handed_out_again(settle: str, tmp_path: Path) -> None:
+    with cursus.Teacher(course(), run=tmp_path / "run") as teacher:
+        held = teacher.assign([0, 1]).tickets
+        teacher.checkpoint()
+    with cursus.Teacher.resume(course(), tmp_path / "run") as teacher:
+        if settle == "report":
+            teacher.report(held[:1], success=[True], returns=[1.0], lengths=[3])
+        else:
+            getattr(teacher, settle)(held[:1])
+        again = teacher.assign([0, 1]).tickets
+        assert again.tolist() == [2, held[1]], "environment 0 got its settled ticket, or environment 1 lost its open one"
+        assert teacher.counts.in_flight == 2
+
+
 def test_the_last_decisions_are_known_after_a_resume(tmp_path: Path) -> None:
     with cursus.Teacher(course(), run=tmp_path / "run", seed=3) as teacher:
         play(teacher, 30)

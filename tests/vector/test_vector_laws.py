@@ -249,3 +249,63 @@ def test_halves_agree_with_stepping_together() -> None:
         apart.send(actions[half.envs])
     together.close()
     apart.close()
+
+
+def test_a_whole_step_after_halves_begins_nothing_stale() -> None:
+    gate = cursus.Window(threshold=0.5, window=8, min_episodes=8, early=None, trend=None)
+    envs = cursus.make_vec(
+        lambda: Corridor(longest=1),
+        4,
+        num_workers=2,
+        parent_steps=False,
+        start_method="fork",
+        curriculum=cursus.Staged(["a", "b", "c"], gate=gate, mixing=cursus.NoMixing()),
+    )
+    envs.reset(seed=0)
+    stages_met = set()
+    for _ in range(12):
+        for half in (0, 1):  # episodes of one step: the second half decides when the first one waits already
+            envs.send(np.zeros(2, dtype=int), half)
+            envs.recv()
+        now = envs.teacher.curriculum.place(envs.teacher.curriculum.stage)
+        waited = envs._board.waiting.copy()
+        observations, *_ = envs.step(np.zeros(4, dtype=int))
+        assert observations[waited, 2].tolist() == [now] * int(waited.sum())
+        stages_met.add((now, bool(waited[:2].all())))
+    envs.close()
+    assert {(1, True), (2, True)} <= stages_met
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_repeated_counts_as_if_it_had_been_stepped(workers: int) -> None:
+    def begin() -> Any:
+        envs = cursus.make_vec(
+            lambda: Corridor(longest=9),
+            4,
+            num_workers=workers,
+            start_method="fork",
+            curriculum=course(),
+            seed=3,
+            seed_episodes=True,
+            record_episodes=True,
+        )
+        envs.reset()
+        return envs
+
+    straight, repeated = begin(), begin()
+    going = [number for number, left in enumerate(straight.get_attr("left")) if left > 2]
+    assert going, "no episode is long enough"
+    for _ in range(2):
+        straight.step(np.ones(4, dtype=int))
+    observations = repeated.repeat(going, [[1, 1]] * len(going))
+    assert observations[going].tolist() == straight._board.observations.arrays[going].tolist()
+    ends: dict[str, dict[int, tuple[float, int]]] = {"straight": {}, "repeated": {}}
+    for _ in range(10):
+        for name, envs in (("straight", straight), ("repeated", repeated)):
+            _, _, terminated, truncated, infos = envs.step(np.ones(4, dtype=int))
+            for number in np.flatnonzero(terminated | truncated).tolist():
+                ends[name].setdefault(number, (float(infos["episode"]["r"][number]), int(infos["episode"]["l"][number])))
+    for number in going:
+        assert ends["repeated"][number] == ends["straight"][number]
+    straight.close()
+    repeated.close()

@@ -200,7 +200,6 @@ class Worker:
         self.process.join(_END_S)
         self.connection.close()
         self._wake.close()
-        self._lines.worker_sleeps[self._place] = False
 
     def __str__(self) -> str:
         return f"worker {self.setup.place} (pid {self.process.pid}, environments {self.first} to {self.stop - 1})"
