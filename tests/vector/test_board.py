@@ -119,6 +119,7 @@ class Wrong(Moody):
         ((None, 0.0, False, False, {}), "observation does not fit"),
         ((np.zeros(2), "much", False, False, {}), "reward is no number"),
         ((np.zeros(2), None, False, False, {}), "reward is no number"),
+        ((np.zeros(2), 10**400, False, False, {}), "reward is no number"),
         ((np.zeros(2), 0.0, np.zeros(2), False, {}), "flags are not true or false"),
         ((np.zeros((2, 1)), 0.0, False, False, {}), "observation does not fit"),
     ],

@@ -15,7 +15,7 @@ from typing import Any
 
 from cursus.errors import EnvError, SettingsError, WorkerError
 from cursus.vector.lines import ENDED, FAILED, MESSAGE, Command, Lines
-from cursus.vector.signals import SPIN_S, Bell, look, nap_ms, poller
+from cursus.vector.signals import SPIN_S, Bell, nap_ms, poller, watch
 from cursus.vector.worker import Handle, Setup, run_worker, unpack
 
 _START_S = 120.0
@@ -123,7 +123,7 @@ class Worker:
 
     def answer(self, spin: bool) -> Any:
         """Wait until it is done; what it has to tell, or None."""
-        if not self._has_answered() and not look(self._done, self._place, self._done[self._place], SPIN_S if spin else 0.0):
+        if not watch(self._has_answered, SPIN_S if spin else 0.0):
             self._sleep_until_done()
         says = self._lines.says[self._place]
         self.saw_an_end = says & ENDED != 0

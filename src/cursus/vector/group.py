@@ -117,8 +117,8 @@ class EnvGroup:
                 return self._failure(place, "step: its observation does not fit", misfit)
             try:
                 struct.pack("d", reward)
-            except (TypeError, struct.error):
-                return self._failure(place, "step: its reward is no number", error)
+            except Exception as misfit:
+                return self._failure(place, "step: its reward is no number", misfit)
             try:
                 bool(terminated), bool(truncated)
             except Exception as misfit:

@@ -26,7 +26,7 @@ _NAPS_MS = (2, 20, 100)
 class Bell:
     """A pipe that wakes a sleeper.
 
-    One who sleeps on other things too polls `hear`, and then takes all rings `back`; it must not be `patient`.
+    Who sleeps on nothing else reads from a `patient` one; who sleeps on other things too polls `hear`, then calls `take_back`.
     """
 
     def __init__(self, *, patient: bool) -> None:
