@@ -36,9 +36,9 @@ class Ours:
         self.curriculum = curriculum
         self.ticket = 0
 
-    def draw(self) -> cursus.Draw:
+    def draw(self) -> cursus.types.Draw:
         self.ticket += BATCH
-        return self.curriculum.sample(cursus.TicketStream(0, self.ticket, BATCH))
+        return self.curriculum.sample(cursus.randomness.TicketStream(0, self.ticket, BATCH))
 
     def turn(self, batches: int) -> tuple[float, float]:
         """Microseconds per draw and per result."""
@@ -108,7 +108,7 @@ def memory_mb(size: int) -> float:
         "before = resident()\n"
         f"course = cursus.LearningProgress({size})\n"
         "for n in range(40):\n"
-        "    tasks = course.sample(cursus.TicketStream(0, 256 * n, 256)).tasks\n"
+        "    tasks = course.sample(cursus.randomness.TicketStream(0, 256 * n, 256)).tasks\n"
         "    course.update(cursus.Episodes.of(tasks % 2 == 0, task=tasks, first_ticket=256 * n))\n"
         "print(resident() - before)\n"
     )
@@ -119,7 +119,7 @@ def memory_mb(size: int) -> float:
 def remote_us() -> tuple[float, float]:
     """Microseconds for a worker to take its next task, and to report a result, through shared memory."""
     taking = reporting = 0.0
-    with cursus.Teacher(cursus.LearningProgress(1_000)) as teacher, cursus.RemoteTeacher(teacher.remote()) as remote:
+    with cursus.Teacher(cursus.LearningProgress(1_000)) as teacher, cursus.remote.RemoteTeacher(teacher.remote()) as remote:
         for turn in range(4_000):
             begin = time.perf_counter()
             remote.assign()
@@ -136,7 +136,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     """Microseconds per draw and per result in batches of 256, and memory."""
     makers: dict[str, Callable[[int], cursus.Curriculum]] = {
         "learning_progress": cursus.LearningProgress,
-        "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.Bidirectional()),
+        "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.Bidirectional()),
         "pool": lambda size: cursus.Pool(2**40, size=size),
     }
     contestants: dict[str, Any] = {

@@ -25,7 +25,7 @@ from reporting import Figures, main, table
 BATCH = 8
 
 
-class Learnability(cursus.Progress):
+class Learnability(cursus.curricula.Progress):
     """p·(1 − p) under a Beta posterior of discounted successes and failures."""
 
     columns = 2
@@ -49,14 +49,14 @@ class Learnability(cursus.Progress):
         return {}
 
 
-class PlainSlope(cursus.Progress):
+class PlainSlope(cursus.curricula.Progress):
     """The slope of the results of the last 20 episodes or so, without asking how sure it is."""
 
-    columns = cursus.Trend.columns
+    columns = cursus.curricula.Trend.columns
     bounded_only = True
 
     def __init__(self) -> None:
-        self._line = cursus.Trend(window=20)
+        self._line = cursus.curricula.Trend(window=20)
 
     def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         return self._line.learn(notes, counts, values)
@@ -79,12 +79,12 @@ Course = Callable[[int], cursus.Curriculum]
 COURSES: dict[str, Course] = {
     "uniform": cursus.Uniform,
     "ours": cursus.LearningProgress,
-    "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.Bidirectional()),
-    "scatter": lambda size: cursus.LearningProgress(size, progress=cursus.Scatter(), focus=1.0),
+    "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.Bidirectional()),
+    "scatter": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.Scatter(), focus=1.0),
     "learnability": lambda size: cursus.LearningProgress(size, progress=Learnability(), focus=1.0),
     "plain_slope": lambda size: cursus.LearningProgress(size, progress=PlainSlope(), focus=1.0),
-    "legacy_main": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyMain(), floor=0.0),
-    "legacy_vmin": lambda size: cursus.LearningProgress(size, progress=cursus.LegacyVMin(), floor=0.0),
+    "legacy_main": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.LegacyMain(), floor=0.0),
+    "legacy_vmin": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.LegacyVMin(), floor=0.0),
 }
 WORLDS = ("chain", "right", "tree")
 
@@ -98,8 +98,8 @@ class Noise:
     def run(self, course: cursus.Curriculum, seed: int) -> dict[str, float]:
         practised = np.zeros(64)
         for first in range(0, self.episodes, BATCH):
-            tasks = course.sample(cursus.TicketStream(seed, first, BATCH)).tasks
-            luck = cursus.TicketStream(seed, first, BATCH, purpose=1).uniform()
+            tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
+            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
             chance = np.empty(BATCH)
             for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
                 chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
@@ -128,8 +128,8 @@ def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 
             student.practise(np.full((1, samples), best))
         else:
             for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
-                tasks = course.sample(cursus.TicketStream(seed, first, BATCH)).tasks
-                luck = cursus.TicketStream(seed, first, BATCH, purpose=1).uniform()
+                tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
+                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
                 seen = student.play(tasks[None], luck[None])[0]
                 course.update(_scored(seen, tasks, first))
                 student.practise(tasks[None])

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from cursus.memory import Address, Local, Memory, Shared, attach
+from cursus.remote.channel import Address, Local, Memory, Shared, attach
 from cursus.testing.memory_faults import kill_writers, race_readers
 from reporting import Figures, main, table
 

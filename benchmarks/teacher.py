@@ -48,7 +48,7 @@ def staged(num_tasks: int = 5) -> cursus.Staged:
     """Five stages behind Wilson gates; the student of this benchmark never passes the first."""
     edges = np.linspace(0, num_tasks, 6).astype(int)
     stages = {f"stage {n}": range(edges[n], edges[n + 1]) for n in range(5)}
-    space = cursus.Product(world=range(max(num_tasks // 1000, 1)), level=range(min(num_tasks, 1000)))
+    space = cursus.tasks.Product(world=range(max(num_tasks // 1000, 1)), level=range(min(num_tasks, 1000)))
     return cursus.Staged(stages, tasks=space, gate=cursus.Wilson(threshold=0.9))
 
 

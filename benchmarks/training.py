@@ -33,7 +33,7 @@ class Enough(Exception):
 
 def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> tuple[float, float]:
     """Steps of environments and gradient steps per second, after a beginning that does not count."""
-    tasks = cursus.Named({"game": {"mode": "normal", "opponent": "weak"}})
+    tasks = cursus.tasks.Named({"game": {"mode": "normal", "opponent": "weak"}})
     workers = min(num_envs, arguments.workers or len(os.sched_getaffinity(0)))
     envs = cursus.make_vec(
         partial(HockeyEnv), num_envs, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=workers, seed=1

@@ -9,32 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cursus
-from cursus import (
-    AdaptiveMixing,
-    Box,
-    Discrete,
-    EProcess,
-    FixedMixing,
-    ForgettingWatch,
-    Generated,
-    Levels,
-    Mixture,
-    Named,
-    NoMixing,
-    Phase,
-    Product,
-    Sequence,
-    Stage,
-    Staged,
-    TicketStream,
-    Uniform,
-    Wilson,
-    Window,
-)
+from cursus import AdaptiveMixing, EProcess, FixedMixing, Mixture, Phases, Stage, Staged, Uniform, Wilson, Window
 from cursus.config import TYPES, build, override, read
+from cursus.curricula import ForgettingWatch, NoMixing, Phase
 from cursus.errors import ConfigError, SettingsError
+from cursus.randomness import TicketStream
 from cursus.replay import replay
 from cursus.settings import describe
+from cursus.tasks import Box, Discrete, Generated, Levels, Named, Product
 
 
 def problems(spec, **options):
@@ -124,7 +106,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 def test_nested_tables_become_nested_objects():
     course = build(
         {
-            "type": "Sequence",
+            "type": "Phases",
             "phases": [
                 {"type": "Phase", "name": "warm-up", "episodes": 10, "curriculum": {"type": "Uniform", "tasks": 4}},
                 {
@@ -142,7 +124,7 @@ def test_nested_tables_become_nested_objects():
             ],
         }
     )
-    assert isinstance(course, Sequence)
+    assert isinstance(course, Phases)
     staged = course.settings()["phases"][1].curriculum
     assert staged.gate(0) == Window(threshold=0.6, early=None)
     assert staged.settings()["mixing"] == AdaptiveMixing(brackets=((0.5, 0.3), (0.9, 0.1)), spread="all")
@@ -303,8 +285,10 @@ def _levels(folder):
 
 
 def _drills():
-    ramp = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, linear=4)
-    return cursus.Drills([cursus.Drill("games", {"weak": {"opponent": "weak"}, "none": {"opponent": "none"}}, ramp=ramp)])
+    ramp = cursus.tasks.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, linear=4)
+    return cursus.tasks.Drills(
+        [cursus.tasks.Drill("games", {"weak": {"opponent": "weak"}, "none": {"opponent": "none"}}, ramp=ramp)]
+    )
 
 
 THINGS = {
@@ -346,11 +330,11 @@ THINGS = {
     "Staged, ranges": lambda _: Staged({"easy": range(500), "hard": range(500, 1000)}, tasks=1000),
     "Staged, natural stages": lambda _: Staged(tasks=Product(size=[5, 9], lava=[False, True])),
     "Staged, levels": lambda folder: Staged(tasks=_levels(folder / "levels")),
-    "Ramp": lambda _: cursus.Ramp(start={"touch": 1.0}, final={}, hold=4, linear=9),
-    "Drill": lambda _: cursus.Drill("games", {"weak": {"opponent": "weak"}}, shares={"weak": 2.0}),
+    "Ramp": lambda _: cursus.tasks.Ramp(start={"touch": 1.0}, final={}, hold=4, linear=9),
+    "Drill": lambda _: cursus.tasks.Drill("games", {"weak": {"opponent": "weak"}}, shares={"weak": 2.0}),
     "Drills": lambda _: _drills(),
-    "Practice": lambda _: cursus.Practice(_drills(), "games"),
-    "League": lambda _: cursus.League(
+    "Practice": lambda _: cursus.curricula.Practice(_drills(), "games"),
+    "League": lambda _: cursus.curricula.League(
         Uniform(Named({"a": {"opponent": "archive"}})),
         slots=2,
         every=5,
@@ -358,19 +342,25 @@ THINGS = {
         rated={"mode": "x"},
     ),
     "Phase, gated": lambda _: Phase("a", Uniform(4), steps=3, gate=Wilson(threshold=0.8)),
-    "Sequence": lambda _: Sequence([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4, ids=[0]))]),
-    "Single": lambda _: cursus.Single({"size": 4, "lava": {"type": "deep"}}, label="plain", overrides={"size": 5}),
-    "Choice": lambda _: cursus.Choice([{"size": 1}, cursus.Single({"size": 2})], weights=[1, 3]),
-    "Buckets": lambda _: cursus.Buckets({"size": 4, "wind": 0.0}, {"size": [4, 8], "wind": cursus.Span(0.0, 2.0, bins=3)}),
-    "Span": lambda _: cursus.Span(1, 9),
-    "Generated, by a task generator": lambda _: cursus.Generated(cursus.Buckets({"size": 4}, {"size": [4, 8]}), size=9),
-    "Trend": lambda _: cursus.Trend(window=50, horizon=90),
-    "Bidirectional": lambda _: cursus.Bidirectional(timescale=0.05),
-    "Scatter": lambda _: cursus.Scatter(),
-    "LegacyMain": lambda _: cursus.LegacyMain(ema_timescale=0.01),
-    "LegacyVMin": lambda _: cursus.LegacyVMin.preset("stable"),
-    "LearningProgress": lambda _: cursus.LearningProgress(5, progress=cursus.Trend(window=9), focus=2, signal="return"),
-    "Pool": lambda _: cursus.Pool(50, size=9, initial=3, progress=cursus.Scatter(), floor=0.2, seed=4),
+    "Phases": lambda _: Phases([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4, ids=[0]))]),
+    "Single": lambda _: cursus.tasks.Single({"size": 4, "lava": {"type": "deep"}}, label="plain", overrides={"size": 5}),
+    "Choice": lambda _: cursus.tasks.Choice([{"size": 1}, cursus.tasks.Single({"size": 2})], weights=[1, 3]),
+    "Buckets": lambda _: cursus.tasks.Buckets(
+        {"size": 4, "wind": 0.0}, {"size": [4, 8], "wind": cursus.tasks.Span(0.0, 2.0, bins=3)}
+    ),
+    "Span": lambda _: cursus.tasks.Span(1, 9),
+    "Generated, by a task generator": lambda _: cursus.tasks.Generated(
+        cursus.tasks.Buckets({"size": 4}, {"size": [4, 8]}), size=9
+    ),
+    "Trend": lambda _: cursus.curricula.Trend(window=50, horizon=90),
+    "Bidirectional": lambda _: cursus.curricula.Bidirectional(timescale=0.05),
+    "Scatter": lambda _: cursus.curricula.Scatter(),
+    "LegacyMain": lambda _: cursus.curricula.LegacyMain(ema_timescale=0.01),
+    "LegacyVMin": lambda _: cursus.curricula.LegacyVMin.preset("stable"),
+    "LearningProgress": lambda _: cursus.LearningProgress(
+        5, progress=cursus.curricula.Trend(window=9), focus=2, signal="return"
+    ),
+    "Pool": lambda _: cursus.Pool(50, size=9, initial=3, progress=cursus.curricula.Scatter(), floor=0.2, seed=4),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),
 }
 
@@ -401,9 +391,7 @@ def test_a_space_that_was_described_has_the_same_tasks(name, tmp_path):
         np.testing.assert_equal(again.params(task), space.params(task))
 
 
-CURRICULA = [
-    name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Sequence", "Mixture", "Practice", "League")
-]
+CURRICULA = [name for name in THINGS if name.split(",")[0] in ("Uniform", "Staged", "Phases", "Mixture", "Practice", "League")]
 
 
 @pytest.mark.parametrize("name", CURRICULA)
@@ -505,7 +493,7 @@ def test_a_stage_is_found_by_its_name():
 
 
 def test_a_phase_is_found_by_its_name():
-    course = describe(Sequence([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4))]))
+    course = describe(Phases([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4))]))
     assert override(course, "phases.a.episodes=9")["phases"][0]["episodes"] == 9
 
 

@@ -42,7 +42,7 @@ TYPES: Types = {
         for name in (
             "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "League", "LearningProgress",
             "LegacyMain", "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Scatter",
-            "Sequence", "Stage", "Staged", "Trend", "Uniform",
+            "Phases", "Stage", "Staged", "Trend", "Uniform",
             "Wilson", "Window",
         )
     },

@@ -95,5 +95,7 @@ class SharedMemoryError(CursusError):
 class MissingExtra(CursusError, ImportError):
     """An optional library is needed for this and not installed."""
 
-    def __init__(self, library: str, install: str) -> None:
-        super().__init__(f"{library} is not installed. Install it with: pip install {install}")
+    def __init__(self, library: str, extra: str = "", *, install: str = "") -> None:
+        """`extra` names the extras of Cursus that bring the library, `install` other arguments of `pip install`."""
+        what = install or f'"cursus-rl[{extra}]"'
+        super().__init__(f"{library} is not installed. Install it with: pip install {what}")

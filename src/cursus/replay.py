@@ -12,9 +12,9 @@ import numpy as np
 from cursus.config import build, override
 from cursus.curricula import Curriculum, Staged, Verdict
 from cursus.errors import ConfigError, CursusError, LedgerError
-from cursus.ledger import RunFolder, read_events
 from cursus.randomness import TicketStream
-from cursus.tickets import TicketBook
+from cursus.runs import RunFolder, read_events
+from cursus.teacher.tickets import TicketBook
 from cursus.types import Decision, Episodes
 
 

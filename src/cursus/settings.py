@@ -25,7 +25,8 @@ def describe(thing: Any) -> Any:
 
     A mapping that has a key `type` of its own becomes `{"type": "dict", "items": …}`, so that it is not taken for one.
 
-    >>> from cursus import Discrete, Uniform
+    >>> from cursus import Uniform
+    >>> from cursus.tasks import Discrete
     >>> describe(Uniform(Discrete(3)))
     {'type': 'Uniform', 'tasks': {'type': 'Discrete', 'n': 3}, 'ids': None}
     """

@@ -50,12 +50,12 @@ def test_set_task_reaches_an_environment_that_knows_no_options() -> None:
     def paint(env: Any, task: cursus.Task) -> None:
         env.unwrapped.colour = task.params
 
-    env = CurriculumEnv(Corridor(), cursus.Uniform(cursus.Named(["blue"])), set_task=paint)
+    env = CurriculumEnv(Corridor(), cursus.Uniform(cursus.tasks.Named(["blue"])), set_task=paint)
     env.reset()
     assert env.unwrapped.colour == "blue"
     env.close()
     envs = cursus.make_vec(
-        Corridor, 4, curriculum=cursus.Uniform(cursus.Named(["blue"])), set_task=paint, num_workers=2, start_method="fork"
+        Corridor, 4, curriculum=cursus.Uniform(cursus.tasks.Named(["blue"])), set_task=paint, num_workers=2, start_method="fork"
     )
     envs.reset()
     assert envs.get_attr("colour") == ("blue",) * 4
@@ -81,7 +81,7 @@ class Moody(Corridor):
         return super().reset(seed=seed, options=options)
 
 
-class Holey(cursus.Discrete):
+class Holey(cursus.tasks.Discrete):
     """A space with tasks that cannot be made."""
 
     def params(self, task: int) -> Any:
@@ -108,7 +108,8 @@ def goes_on(env: CurriculumEnv) -> int:
 
 
 @pytest.mark.parametrize(
-    ("space", "settings"), [(Holey(10), {}), (cursus.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})]
+    ("space", "settings"),
+    [(Holey(10), {}), (cursus.tasks.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})],
 )
 def test_a_reset_that_fails_gives_its_task_back_at_the_next(space: Any, settings: Any) -> None:
     env = CurriculumEnv(Moody(), cursus.Uniform(space), **settings)
@@ -121,7 +122,8 @@ def test_a_reset_that_fails_gives_its_task_back_at_the_next(space: Any, settings
 
 
 @pytest.mark.parametrize(
-    ("space", "settings"), [(Holey(10), {}), (cursus.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})]
+    ("space", "settings"),
+    [(Holey(10), {}), (cursus.tasks.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})],
 )
 def test_a_reset_at_a_seat_that_fails_gives_its_task_back(space: Any, settings: Any) -> None:
     with cursus.Teacher(cursus.Uniform(space)) as teacher:

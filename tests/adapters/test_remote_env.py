@@ -15,7 +15,7 @@ from cursus.errors import SettingsError
 from worlds import Corridor
 
 
-def make(seat: cursus.Seat) -> gymnasium.Env[Any, Any]:
+def make(seat: cursus.remote.Seat) -> gymnasium.Env[Any, Any]:
     return CurriculumEnv(Corridor(), seat=seat)
 
 

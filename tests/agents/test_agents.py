@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from cursus.agents import DDDQN, SAC, Agent, Batch, ColouredNoise
-from cursus.checkpoint import decode, encode
 from cursus.errors import CheckpointError, SettingsError, StateError
+from cursus.runs.checkpoint import decode, encode
 
 ENVS = 16
 

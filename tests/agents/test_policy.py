@@ -13,8 +13,8 @@ from safetensors.torch import save
 
 from cursus.agents import DDDQN, SAC, Agent, Policy, load_policy
 from cursus.agents.weights import read_weights, write_weights
-from cursus.checkpoint import decode, encode
 from cursus.errors import CheckpointError, StateError
+from cursus.runs.checkpoint import decode, encode
 
 OBSERVATIONS = np.random.default_rng(0).normal(size=(50, 4))
 AGENTS: dict[str, Any] = {"dddqn": DDDQN, "sac": SAC}

@@ -11,7 +11,7 @@ import torch
 
 from cursus.agents import DDDQN, SAC, Agent
 from cursus.agents.graphs import Recorded
-from cursus.checkpoint import decode, encode
+from cursus.runs.checkpoint import decode, encode
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]
 AGENTS: dict[str, Any] = {"DDDQN": DDDQN, "SAC": SAC}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cursus.agents import Replay
-from cursus.checkpoint import decode, encode
 from cursus.errors import SettingsError, StateError
+from cursus.runs.checkpoint import decode, encode
 
 
 def make(capacity: int = 100, num_envs: int = 2, **settings: Any) -> Replay:

@@ -9,26 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cursus import (
-    AdaptiveMixing,
-    Box,
-    Levels,
-    Mixture,
-    Named,
-    NoMixing,
-    Phase,
-    Product,
-    Sequence,
-    Stage,
-    Staged,
-    Teacher,
-    Uniform,
-    Wilson,
-    Window,
-)
+from cursus import AdaptiveMixing, Mixture, Phases, Stage, Staged, Teacher, Uniform, Wilson, Window
 from cursus.cli import main
 from cursus.cli.plot import in_terminal
+from cursus.curricula import NoMixing, Phase
 from cursus.sim import ChainStudent, Classroom, SteadyStudent
+from cursus.tasks import Box, Levels, Named, Product
 
 COMMAND = shutil.which("cursus", path=Path(sys.executable).parent)
 STAGES = ["walk", "run", "fly"]
@@ -261,7 +247,7 @@ COURSES = {
     "params with a type": lambda _: Uniform(Named({"walk": {"type": "hill"}, "run": {"type": "track"}})),
     "levels": lambda folder: Staged(tasks=_levels(folder / "levels"), gate=Window(threshold=0.5)),
     "groups": lambda _: Staged({"easy": range(2), "hard": range(2, 4)}, tasks=4),
-    "sequence": lambda _: Sequence([Phase("a", Uniform(3, ids=[0]), episodes=50), Phase("b", Staged(tasks=3))]),
+    "sequence": lambda _: Phases([Phase("a", Uniform(3, ids=[0]), episodes=50), Phase("b", Staged(tasks=3))]),
     "mixture": lambda _: Mixture(Uniform(3), Staged(tasks=3, gate=Window(threshold=0.5)), share=0.3),
 }
 

@@ -16,23 +16,25 @@ from cursus.types import Episodes
 TASKS = {"self-play": {"mode": "normal", "opponent": "archive"}, "weak": {"mode": "normal", "opponent": "weak"}}
 
 
-def league(opponent: str = "archive", **settings: Any) -> cursus.League:
-    return cursus.League(cursus.Uniform(cursus.Named({"self-play": {**TASKS["self-play"], "opponent": opponent}})), **settings)
+def league(opponent: str = "archive", **settings: Any) -> cursus.curricula.League:
+    return cursus.curricula.League(
+        cursus.Uniform(cursus.tasks.Named({"self-play": {**TASKS["self-play"], "opponent": opponent}})), **settings
+    )
 
 
-def play(course: cursus.League, score: Any, *, games: int, first: int = 0, seed: int = 3) -> list[cursus.Decision]:
+def play(course: cursus.curricula.League, score: Any, *, games: int, first: int = 0, seed: int = 3) -> list[cursus.Decision]:
     """Games one after the other; `score` says how each of them ends, from the opponent's name."""
     decisions = []
     for ticket in range(first, first + games):
-        draw = course.sample(cursus.TicketStream(seed, ticket, 1))
+        draw = course.sample(cursus.randomness.TicketStream(seed, ticket, 1))
         name = course.tasks[int(draw.tasks[0])].params["opponent"]
         episodes = Episodes.of([True], task=draw.tasks, tag=draw.tags, first_ticket=ticket)
         decisions += course.update(replace(episodes, score=np.array([score(name)])))
     return decisions
 
 
-def met(course: cursus.League, count: int = 4000) -> Counter[str]:
-    draw = course.sample(cursus.TicketStream(9, 10**6, count))
+def met(course: cursus.curricula.League, count: int = 4000) -> Counter[str]:
+    draw = course.sample(cursus.randomness.TicketStream(9, 10**6, count))
     return Counter(course.tasks[task].params["opponent"] for task in draw.tasks.tolist())
 
 
@@ -61,10 +63,12 @@ def test_prioritized_fictitious_self_play_prefers_those_who_are_neither_beaten_n
     course = league("archive:random", slots=3, every=20)
     results = {"archive/0": 1.0, "archive/1": 0.5, "archive/2": 0.0}
     play(course, lambda name: results.get(name, 0.5), games=60)
-    chosen = cursus.League(cursus.Uniform(cursus.Named({"s": {"opponent": "archive:pfsp"}})), slots=3, every=10**6)
+    chosen = cursus.curricula.League(
+        cursus.Uniform(cursus.tasks.Named({"s": {"opponent": "archive:pfsp"}})), slots=3, every=10**6
+    )
     state = course.state()
     for first in range(60, 260, 20):  # let the win rates settle without further snapshots
-        draw = course.sample(cursus.TicketStream(1, first, 20))
+        draw = course.sample(cursus.randomness.TicketStream(1, first, 20))
         names = [course.tasks[task].params["opponent"] for task in draw.tasks.tolist()]
         scores = np.array([results.get(name, 0.5) for name in names])
         episodes = Episodes.of(np.ones(20, bool), task=draw.tasks, tag=draw.tags, first_ticket=first)
@@ -95,7 +99,9 @@ def test_skill_and_newest_and_baseline() -> None:
 
 def test_ratings_stay_on_the_scale_of_the_scripted_players() -> None:
     dice = np.random.default_rng(0)
-    course = cursus.League(cursus.Uniform(cursus.Named(TASKS)), slots=4, every=50, shares={"random": 0.7, "baseline": 0.3})
+    course = cursus.curricula.League(
+        cursus.Uniform(cursus.tasks.Named(TASKS)), slots=4, every=50, shares={"random": 0.7, "baseline": 0.3}
+    )
     strength = {"weak": 1000.0, "strong": 1110.0}
     learner = 1300.0
 
@@ -121,8 +127,8 @@ def test_a_member_that_loses_falls_and_one_that_wins_rises() -> None:
 
 
 def test_practice_is_not_rated() -> None:
-    course = cursus.League(
-        cursus.Uniform(cursus.Named({"s": {"mode": "shooting", "opponent": "weak"}})), rated={"mode": "normal"}
+    course = cursus.curricula.League(
+        cursus.Uniform(cursus.tasks.Named({"s": {"mode": "shooting", "opponent": "weak"}})), rated={"mode": "normal"}
     )
     before = course.rating
     play(course, lambda name: 1.0, games=50)
@@ -130,7 +136,7 @@ def test_practice_is_not_rated() -> None:
 
 
 def test_any_curriculum_can_choose_the_archive() -> None:
-    course = cursus.League(cursus.LearningProgress(cursus.Named(TASKS)), slots=2, every=10)
+    course = cursus.curricula.League(cursus.LearningProgress(cursus.tasks.Named(TASKS)), slots=2, every=10)
     play(course, lambda name: 0.5, games=50)
     assert {"weak", "archive/0", "archive/1"} <= set(met(course))
     weights = course.weights()

@@ -111,7 +111,7 @@ def test_an_episode_that_never_ended_says_nothing_about_returns() -> None:
     course = cursus.LearningProgress(2, signal="return")
     for turn in range(256):
         episodes = cursus.Episodes.of([False, False], task=[0, 1], first_ticket=2 * turn)
-        episodes.outcome[:] = [cursus.Outcome.CENSORED, cursus.Outcome.FINISHED]
+        episodes.outcome[:] = [cursus.types.Outcome.CENSORED, cursus.types.Outcome.FINISHED]
         course.update(episodes)
     assert course.counts.tolist() == [0, 256]
 
@@ -148,7 +148,7 @@ def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
             teacher.report(given.tickets[1:], **result, scores=[2.0])
         teacher.report(given.tickets[1:], **result, scores=[0.5])
         teacher.report(given.tickets[:1], **result)
-        remote = cursus.RemoteTeacher(teacher.remote(memory="local"))
+        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
         remote.assign()
         with pytest.raises(ResultError, match="between 0 and 1"):
             remote.report(success=True, returns=1.0, length=1, score=7.5)
@@ -182,13 +182,13 @@ def test_one_crash_in_the_middle_does_not_hijack_the_course(strange: float) -> N
 
 
 @pytest.mark.parametrize("focus", [0.01, 30.0, 150.0])
-@pytest.mark.parametrize("progress", [cursus.Trend(), cursus.Trend(optimism=0), cursus.Scatter()])
-def test_no_focus_is_too_sharp(focus: float, progress: cursus.Progress) -> None:
+@pytest.mark.parametrize("progress", [cursus.curricula.Trend(), cursus.curricula.Trend(optimism=0), cursus.curricula.Scatter()])
+def test_no_focus_is_too_sharp(focus: float, progress: cursus.curricula.Progress) -> None:
     course = cursus.LearningProgress(5, focus=focus, progress=progress)
     with np.errstate(all="raise"):
         shown(course, {task: [1.0] * 60 for task in range(5)})
         weights = course.weights()
-        tasks = course.sample(cursus.TicketStream(0, 0, 2000)).tasks
+        tasks = course.sample(cursus.randomness.TicketStream(0, 0, 2000)).tasks
     assert weights == pytest.approx([0.2] * 5)
     assert np.bincount(tasks, minlength=5).min() > 300
 
@@ -200,19 +200,19 @@ def test_settings_that_cannot_work_are_refused() -> None:
         {"floor": 1.5},
         {"signal": "reward"},
         {"progress": "trend"},
-        {"signal": "return", "progress": cursus.Bidirectional()},
+        {"signal": "return", "progress": cursus.curricula.Bidirectional()},
     ):
         with pytest.raises(SettingsError):
             cursus.LearningProgress(3, **wrong)  # type: ignore[arg-type]
     for wrong in ({"window": 1}, {"horizon": 0}, {"lookahead": -1}, {"optimism": -0.1}, {"prior": float("inf")}):
         with pytest.raises(SettingsError):
-            cursus.Trend(**wrong)  # type: ignore[arg-type]
+            cursus.curricula.Trend(**wrong)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="Pool"):
         cursus.LearningProgress(2**40)
 
 
 def test_it_says_what_it_knows_of_a_task() -> None:
-    course = cursus.LearningProgress(cursus.Named(["walk", "run"]))
+    course = cursus.LearningProgress(cursus.tasks.Named(["walk", "run"]))
     shown(course, {0: rising(300, high=0.9)})
     text = course.explain(0)
     assert text.startswith("walk: 300 results, success 0.")
@@ -224,7 +224,7 @@ def test_it_says_what_it_knows_of_a_task() -> None:
 
 
 def test_a_change_of_focus_is_a_decision_with_its_evidence() -> None:
-    course = cursus.LearningProgress(cursus.Named(["still", "moving", "other"]))
+    course = cursus.LearningProgress(cursus.tasks.Named(["still", "moving", "other"]))
     decisions = []
     results = np.column_stack([np.zeros(400), rising(400, high=0.7), np.zeros(400)]).astype(bool)
     for turn, row in enumerate(results):
@@ -238,13 +238,13 @@ def test_a_state_of_other_settings_is_refused() -> None:
     with pytest.raises(StateError, match="shapes"):
         cursus.LearningProgress(4).load(cursus.LearningProgress(3).state())
     with pytest.raises(StateError, match="shapes"):
-        cursus.LearningProgress(3).load(cursus.LearningProgress(3, progress=cursus.Scatter()).state())
+        cursus.LearningProgress(3).load(cursus.LearningProgress(3, progress=cursus.curricula.Scatter()).state())
 
 
 def test_a_million_tasks_work() -> None:
     course = cursus.LearningProgress(1_000_000)
     for first in range(0, 256 * 40, 256):
-        tasks = course.sample(cursus.TicketStream(0, first, 256)).tasks
+        tasks = course.sample(cursus.randomness.TicketStream(0, first, 256)).tasks
         course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=first))
     assert course.counts.sum() == 256 * 40
     assert course.weights().sum() == pytest.approx(1.0)
@@ -254,8 +254,8 @@ def test_the_default_finds_the_learnable_among_the_noise() -> None:
     """A short form of the benchmark: uniform practice would reach 0.2."""
     course, practised = cursus.LearningProgress(32), np.zeros(32)
     for first in range(0, 4000, 8):
-        tasks = course.sample(cursus.TicketStream(3, first, 8)).tasks
-        luck = cursus.TicketStream(3, first, 8, purpose=1).uniform()
+        tasks = course.sample(cursus.randomness.TicketStream(3, first, 8)).tasks
+        luck = cursus.randomness.TicketStream(3, first, 8, purpose=1).uniform()
         chances = np.array([(min(practised[t] / 300, 1.0), 0.5, 0.0, 1.0)[t // 8] for t in tasks])
         np.add.at(practised, tasks, 1)
         course.update(cursus.Episodes.of(luck < chances, task=tasks, first_ticket=first))

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.metrics import CourseStatistics
+from cursus.metrics import CurriculumStatistics
 
 
 def taught(course: cursus.Curriculum, size: int) -> cursus.Curriculum:
     for turn in range(20):
         tasks = np.arange(size)
-        course.update(cursus.Episodes.of(tasks < turn, task=tasks, tag=cursus.FOREIGN_TAG, first_ticket=turn * size))
+        course.update(cursus.Episodes.of(tasks < turn, task=tasks, tag=cursus.types.FOREIGN_TAG, first_ticket=turn * size))
     return course
 
 
@@ -58,12 +58,12 @@ def test_parts_with_notes_on_other_tasks_show_those_of_the_first() -> None:
 
 
 def test_a_part_of_too_many_tasks_to_list_is_left_out_of_the_weights() -> None:
-    space = cursus.Discrete(1 << 40)
+    space = cursus.tasks.Discrete(1 << 40)
     pool = cursus.Pool(space, size=8)
     glimpse = cursus.Mixture(cursus.Uniform(space), pool, share=0.25).glimpse()
     assert glimpse is not None
     assert glimpse.weights == pytest.approx(0.75 * pool.member_weights())
-    assert CourseStatistics(cursus.Mixture(cursus.Uniform(space), cursus.Pool(space, size=8), share=0.25)).report()
+    assert CurriculumStatistics(cursus.Mixture(cursus.Uniform(space), cursus.Pool(space, size=8), share=0.25)).report()
 
 
 def test_parts_without_notes_have_no_glimpse() -> None:

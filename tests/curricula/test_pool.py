@@ -12,8 +12,8 @@ from cursus.errors import SettingsError, StateError
 def played(course: cursus.Pool, episodes: int, chance: float = 0.0, first: int = 0, seed: int = 0) -> list[cursus.Decision]:
     decisions = []
     for ticket in range(first, first + episodes, 10):
-        draw = course.sample(cursus.TicketStream(seed, ticket, 10))
-        luck = cursus.TicketStream(seed, ticket, 10, purpose=1).uniform()
+        draw = course.sample(cursus.randomness.TicketStream(seed, ticket, 10))
+        luck = cursus.randomness.TicketStream(seed, ticket, 10, purpose=1).uniform()
         decisions += course.update(cursus.Episodes.of(luck < chance, task=draw.tasks, tag=draw.tags, first_ticket=ticket))
     return decisions
 
@@ -44,8 +44,8 @@ def test_no_task_leaves_before_its_presentations() -> None:
 def test_what_is_being_learned_stays_and_what_is_not_goes() -> None:
     course, practised = cursus.Pool(2**40, size=32), {}
     for first in range(0, 8000, 8):
-        draw = course.sample(cursus.TicketStream(0, first, 8))
-        luck = cursus.TicketStream(0, first, 8, purpose=1).uniform()
+        draw = course.sample(cursus.randomness.TicketStream(0, first, 8))
+        luck = cursus.randomness.TicketStream(0, first, 8, purpose=1).uniform()
         chances = []
         for task in draw.tasks.tolist():
             done = practised[task] = practised.get(task, 0) + 1
@@ -60,7 +60,7 @@ def test_what_is_being_learned_stays_and_what_is_not_goes() -> None:
 
 def test_a_late_result_is_not_credited_to_the_task_that_took_the_place() -> None:
     course = cursus.Pool(10_000, size=10, min_presentations=1, worst_share=1.0)
-    late = course.sample(cursus.TicketStream(0, 0, 10))
+    late = course.sample(cursus.randomness.TicketStream(0, 0, 10))
     played(course, 2000, first=10)
     gone = ~np.isin(late.tasks, course.members())
     assert gone.any()
@@ -71,7 +71,7 @@ def test_a_late_result_is_not_credited_to_the_task_that_took_the_place() -> None
 
 def test_a_task_that_returns_begins_anew() -> None:
     course = cursus.Pool(11, size=10, min_presentations=1, worst_share=1.0)
-    old = course.sample(cursus.TicketStream(0, 0, 1))
+    old = course.sample(cursus.randomness.TicketStream(0, 0, 1))
     played(course, 3000, first=10)
     assert course.evicted > 20
     task = int(old.tasks[0])
@@ -86,7 +86,7 @@ def test_a_result_of_another_curriculum_counts_for_a_member() -> None:
     course = cursus.Pool(100, size=10)
     member = int(course.members()[3])
     stranger = next(task for task in range(100) if task not in course.members())
-    course.update(cursus.Episodes.of([True, True], task=[member, stranger], tag=cursus.FOREIGN_TAG))
+    course.update(cursus.Episodes.of([True, True], task=[member, stranger], tag=cursus.types.FOREIGN_TAG))
     assert "1 results" in course.explain(member)
     assert course.explain(stranger).endswith("not in the pool")
 
@@ -94,7 +94,7 @@ def test_a_result_of_another_curriculum_counts_for_a_member() -> None:
 def test_a_growing_pool_begins_small_and_fills_up() -> None:
     course = cursus.Pool(1000, size=30, initial=4)
     assert len(course.members()) == 4
-    assert set(course.sample(cursus.TicketStream(0, 0, 200)).tasks.tolist()) == set(course.members().tolist())
+    assert set(course.sample(cursus.randomness.TicketStream(0, 0, 200)).tasks.tolist()) == set(course.members().tolist())
     played(course, 10)
     assert len(course.members()) == 14
     played(course, 100, first=10)
@@ -138,7 +138,7 @@ def test_what_cannot_work_is_refused() -> None:
 
 
 def test_a_growing_pool_speaks_only_of_tasks_that_it_has() -> None:
-    course = cursus.Pool(cursus.Named([f"level {n}" for n in range(500)]), size=64, initial=4)
+    course = cursus.Pool(cursus.tasks.Named([f"level {n}" for n in range(500)]), size=64, initial=4)
     assert "-1" not in course.explain()
     assert len(course.status()["tasks"]) == 4
     played(course, 30)

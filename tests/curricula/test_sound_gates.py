@@ -8,7 +8,7 @@ import pytest
 import cursus
 from cursus.curricula.gates import Gate, Verdict
 from cursus.errors import SettingsError
-from cursus.intervals import wilson, z_of
+from cursus.statistics import wilson, z_of
 
 
 def episodes_to_promotion(gate: Gate, results: np.ndarray) -> int | None:
@@ -134,7 +134,7 @@ def test_impossible_settings_are_refused(make: object, complaint: str) -> None:
 def test_nothing_is_held_against_promotion_from_the_lowest_stage() -> None:
     """Where there is no way back, a long failure must not outvote what came after it."""
     course = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
-    tag = int(course.sample(cursus.TicketStream(0, 0, 1)).tags[0])
+    tag = int(course.sample(cursus.randomness.TicketStream(0, 0, 1)).tags[0])
     course.update(cursus.Episodes.of([False] * 3000, 0, tag))
     decisions = course.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
     assert decisions[0].kind == "promotion"

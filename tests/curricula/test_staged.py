@@ -23,8 +23,8 @@ class Class:
         self.rng = np.random.default_rng(seed)
         self.decisions: list[Decision] = []
 
-    def draw(self, count: int = 1) -> cursus.Draw:
-        draw = self.course.sample(cursus.TicketStream(self.seed, self.ticket, count))
+    def draw(self, count: int = 1) -> cursus.types.Draw:
+        draw = self.course.sample(cursus.randomness.TicketStream(self.seed, self.ticket, count))
         self.ticket += count
         return draw
 
@@ -69,14 +69,16 @@ def test_the_start_stage_is_kept_and_an_unknown_one_refused() -> None:
 
 def test_one_setting_for_all_and_single_stages_overridden() -> None:
     strict, lenient = cursus.Wilson(threshold=0.9), cursus.Window(threshold=0.3)
-    course = cursus.Staged(["a", cursus.Stage("b", gate=lenient), cursus.Stage("c", mixing=cursus.NoMixing())], gate=strict)
+    course = cursus.Staged(
+        ["a", cursus.Stage("b", gate=lenient), cursus.Stage("c", mixing=cursus.curricula.NoMixing())], gate=strict
+    )
     assert [course.gate(place) for place in range(3)] == [strict, lenient, strict]
     assert cursus.Staged(["a", cursus.Stage("b", mixing=cursus.FixedMixing(0.5))], start="b").mix() == 0.5
 
 
 def test_only_episodes_of_the_present_visit_reach_the_gate() -> None:
     """Episodes in flight when a stage changes must not decide about the next stage (the seqbleed fault)."""
-    room = Class(cursus.Staged(["a", "b", "c"], gate=QUICK, mixing=cursus.NoMixing(), forgetting=None))
+    room = Class(cursus.Staged(["a", "b", "c"], gate=QUICK, mixing=cursus.curricula.NoMixing(), forgetting=None))
     in_flight = room.draw(300)
     assert kinds(room.play(15, 1.0)) == ["promotion"]
     stage, explained = room.course.stage, room.course.explain()
@@ -153,42 +155,42 @@ def test_a_change_of_mix_is_a_decision_with_evidence() -> None:
 
 def test_mixing_from_all_earlier_stages_reaches_each_of_them() -> None:
     course = cursus.Staged(["a", "b", "c", "d"], start="d", mixing=cursus.FixedMixing(0.6, spread="all"))
-    tasks = course.sample(cursus.TicketStream(1, 0, 6000)).tasks
+    tasks = course.sample(cursus.randomness.TicketStream(1, 0, 6000)).tasks
     assert np.bincount(tasks, minlength=4) / 6000 == pytest.approx([0.2, 0.2, 0.2, 0.4], abs=0.03)
 
 
 @pytest.fixture
-def mazes(tmp_path: Path) -> cursus.Levels:
+def mazes(tmp_path: Path) -> cursus.tasks.Levels:
     for stage, generators in (("easy", "aaaaaaab"), ("hard", "abbbc")):
         (tmp_path / stage).mkdir()
         for number, generator in enumerate(generators):
             level = {"map": number, "metadata": {"generator": generator}}
             (tmp_path / stage / f"{number}.json").write_text(json.dumps(level))
-    return cursus.Levels(tmp_path)
+    return cursus.tasks.Levels(tmp_path)
 
 
-def test_generators_are_balanced_over_all_environments(mazes: cursus.Levels) -> None:
+def test_generators_are_balanced_over_all_environments(mazes: cursus.tasks.Levels) -> None:
     course = cursus.Staged(tasks=mazes)
     counts = {"a": 0, "b": 0}
     for ticket in range(0, 999, 9):  # 9 environments that draw together
-        for task in course.sample(cursus.TicketStream(3, ticket, 9)).tasks:
+        for task in course.sample(cursus.randomness.TicketStream(3, ticket, 9)).tasks:
             counts[mazes.label(int(task))] += 1
         assert abs(counts["a"] - counts["b"]) <= 1
     rows = {row["label"]: row["drawn"] for row in course.status()["labels"]}
     assert rows == counts
 
 
-def test_the_order_of_generators_is_not_fixed(mazes: cursus.Levels) -> None:
-    course = cursus.Staged(tasks=mazes, start="hard", mixing=cursus.NoMixing())
-    labels = [mazes.label(int(task)) for task in course.sample(cursus.TicketStream(3, 0, 300)).tasks]
+def test_the_order_of_generators_is_not_fixed(mazes: cursus.tasks.Levels) -> None:
+    course = cursus.Staged(tasks=mazes, start="hard", mixing=cursus.curricula.NoMixing())
+    labels = [mazes.label(int(task)) for task in course.sample(cursus.randomness.TicketStream(3, 0, 300)).tasks]
     rounds = {tuple(labels[start : start + 3]) for start in range(0, 300, 3)}
     assert len(rounds) == 6
     assert all(sorted(each) == ["a", "b", "c"] for each in rounds)
 
 
-def test_results_are_kept_per_stage_and_generator(mazes: cursus.Levels) -> None:
+def test_results_are_kept_per_stage_and_generator(mazes: cursus.tasks.Levels) -> None:
     course = cursus.Staged(tasks=mazes, gate=cursus.Wilson(threshold=0.9))
-    draw = course.sample(cursus.TicketStream(3, 0, 100))
+    draw = course.sample(cursus.randomness.TicketStream(3, 0, 100))
     won = np.array([mazes.label(int(task)) == "a" for task in draw.tasks])
     course.update(cursus.Episodes.of(won, draw.tasks, draw.tags))
     rows = {row["label"]: row for row in course.status()["labels"]}
@@ -220,7 +222,7 @@ def test_forgetting_demotes_to_the_forgotten_stage_if_asked() -> None:
         ["a", "b", "c"],
         gate=cursus.Wilson(threshold=0.6, demote=None),
         mixing=cursus.FixedMixing(0.6, spread="all"),
-        forgetting=cursus.ForgettingWatch(demote=True),
+        forgetting=cursus.curricula.ForgettingWatch(demote=True),
     )
     room = Class(course)
     room.play(400, {"a": 1.0, "b": 1.0, "c": 0.3})
@@ -240,7 +242,7 @@ def test_a_steady_mastered_stage_raises_no_alarm() -> None:
 
 def test_a_task_may_belong_to_two_stages_and_is_credited_to_the_one_it_was_drawn_for() -> None:
     course = cursus.Staged({"a": [0, 1], "b": [1, 2]}, tasks=3, start="b", mixing=cursus.FixedMixing(0.5))
-    draw = course.sample(cursus.TicketStream(0, 0, 2000))
+    draw = course.sample(cursus.randomness.TicketStream(0, 0, 2000))
     course.update(cursus.Episodes.of([False] * 2000, draw.tasks, draw.tags))
     rows = {row["stage"]: row["episodes"] for row in course.status()["stages"]}
     assert rows["a"] == pytest.approx(1000, abs=120)
@@ -254,9 +256,9 @@ def test_a_task_may_belong_to_two_stages_and_is_credited_to_the_one_it_was_drawn
         (lambda: cursus.Staged("abc"), "one string"),
         (lambda: cursus.Staged({"a": []}, tasks=3), "stage 'a' is empty"),
         (lambda: cursus.Staged({"a": [5]}, tasks=3), "task 5 is not in"),
-        (lambda: cursus.Staged(["a", "a"], tasks=cursus.Named(["a"])), "two stages"),
-        (lambda: cursus.Staged(["x"], tasks=cursus.Named(["a", "b"])), "no stage 'x'. It has: a, b"),
-        (lambda: cursus.Staged(tasks=cursus.Discrete(10**6)), "say which of them form a stage"),
+        (lambda: cursus.Staged(["a", "a"], tasks=cursus.tasks.Named(["a"])), "two stages"),
+        (lambda: cursus.Staged(["x"], tasks=cursus.tasks.Named(["a", "b"])), "no stage 'x'. It has: a, b"),
+        (lambda: cursus.Staged(tasks=cursus.tasks.Discrete(10**6)), "say which of them form a stage"),
         (lambda: cursus.FixedMixing(1.5), "ratio"),
         (lambda: cursus.AdaptiveMixing(brackets=((0.8, 0.1), (0.5, 0.2))), "must rise"),
         (lambda: cursus.FixedMixing(0.2, spread="some"), "spread"),
@@ -276,7 +278,7 @@ def test_a_state_of_other_stages_is_refused() -> None:
 
 
 def test_a_million_tasks_in_one_stage() -> None:
-    space = cursus.Product(size=range(1000), seed=range(1000))
+    space = cursus.tasks.Product(size=range(1000), seed=range(1000))
     course = cursus.Staged({"all": range(1_000_000)}, tasks=space)
-    tasks = course.sample(cursus.TicketStream(0, 0, 1000)).tasks
+    tasks = course.sample(cursus.randomness.TicketStream(0, 0, 1000)).tasks
     assert len(set((tasks // 1000).tolist())) == 1000  # every size once, before any comes twice

@@ -296,7 +296,7 @@ def test_strong_clearly_beats_weak_from_either_side() -> None:
 
 
 def test_a_curriculum_over_modes_runs_in_two_processes() -> None:
-    tasks = cursus.Product(mode=MODES, opponent=["none", "weak", "strong"])
+    tasks = cursus.tasks.Product(mode=MODES, opponent=["none", "weak", "strong"])
     envs = cursus.make_vec("cursus/Hockey-v0", 6, curriculum=cursus.Uniform(tasks), num_workers=2, seed=1, record_episodes=True)
     envs.reset()
     envs.action_space.seed(0)
@@ -336,12 +336,12 @@ def test_a_picture_has_the_shape_of_the_rink_and_shows_the_players(monkeypatch: 
 @pytest.mark.parametrize("library", ["Box2D", "pygame"])
 def test_a_missing_library_is_named_when_it_is_needed(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtra, match=rf"{library} is not installed.*cursus\[hockey\]"):
+    with pytest.raises(MissingExtra, match=rf"{library} is not installed.*cursus-rl\[hockey\]"):
         HockeyEnv(render_mode="rgb_array").render()
 
 
 def test_without_pettingzoo_only_its_own_module_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
     monkeypatch.delitem(sys.modules, "cursus.envs.hockey.parallel", raising=False)
-    with pytest.raises(MissingExtra, match=r"cursus\[hockey,pettingzoo\]"):
+    with pytest.raises(MissingExtra, match=r"cursus-rl\[hockey,pettingzoo\]"):
         importlib.import_module("cursus.envs.hockey.parallel")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import cursus
-from cursus.metrics import CourseStatistics
+from cursus.metrics import CurriculumStatistics
 from cursus.replay import replay
 from cursus.sim import ChainStudent, Classroom
 
@@ -37,7 +37,7 @@ def go_on(kind: str, run: str, until: int, pause_s: float = 0.0) -> dict[str, fl
     """Begin the run, or resume it from its newest checkpoint; save every hundred episodes or so."""
     begun, course = (Path(run) / "config.json").exists(), make_course(kind)
     teacher = cursus.Teacher.resume(course, run) if begun else cursus.Teacher(course, run=run, seed=7)
-    statistics = teacher.watch(CourseStatistics(course))
+    statistics = teacher.watch(CurriculumStatistics(course))
     room = Classroom(teacher, ChainStudent(NUM_TASKS[kind], seed=7, learning=0.005), NUM_ENVS)
     if not begun:
         teacher.checkpoint(room.state())
@@ -58,7 +58,7 @@ def recorded(run: Path) -> list[dict[str, Any]]:
     """Every assignment, result and decision that counts, without the moment it was written."""
     return [
         {key: value for key, value in event.items() if key not in ("n", "time")}
-        for event in cursus.read_events(run)
+        for event in cursus.runs.read_events(run)
         if event["event"] in ("assign", "finish", "lose", "withdraw", "decision")
     ]
 
@@ -88,7 +88,7 @@ def test_many_kills_change_nothing(kind: str, tmp_path: Path) -> None:
     assert go_on(kind, str(broken), EPISODES) == figures
     assert recorded(broken) == recorded(straight)
     assert sum(event["event"] == "decision" for event in recorded(straight)) > 5
-    superseded = [each for each in cursus.read_events(broken, superseded=True) if each.get("superseded")]
+    superseded = [each for each in cursus.runs.read_events(broken, superseded=True) if each.get("superseded")]
     assert any(each["event"] == "finish" for each in superseded), "no kill came after the newest checkpoint"
     assert replay(broken).same
     assert not list(broken.rglob("*.new")), "half-written files were left behind"

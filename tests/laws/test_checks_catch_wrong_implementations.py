@@ -21,8 +21,8 @@ class Honest(cursus.Curriculum):
         super().__init__(8)
         self.wins = np.zeros(8, dtype=np.int64)
 
-    def sample(self, rng: cursus.TicketStream) -> cursus.Draw:
-        return cursus.Draw.untagged(rng.integers(8))
+    def sample(self, rng: cursus.randomness.TicketStream) -> cursus.types.Draw:
+        return cursus.types.Draw.untagged(rng.integers(8))
 
     def update(self, episodes: cursus.Episodes) -> list[cursus.Decision]:
         np.add.at(self.wins, episodes.task, episodes.success)
@@ -45,9 +45,9 @@ class Honest(cursus.Curriculum):
 
 
 class DrawsByBatch(Honest):
-    def sample(self, rng: cursus.TicketStream) -> cursus.Draw:
+    def sample(self, rng: cursus.randomness.TicketStream) -> cursus.types.Draw:
         first = rng.integers(8)[:1]
-        return cursus.Draw.untagged(np.repeat(first, len(rng)).astype(np.int64))
+        return cursus.types.Draw.untagged(np.repeat(first, len(rng)).astype(np.int64))
 
 
 class UsesGlobalRandomness(Honest):
@@ -61,9 +61,9 @@ class IgnoresTheSeed(Honest):
         super().__init__()
         self.drawn = 0
 
-    def sample(self, rng: cursus.TicketStream) -> cursus.Draw:
+    def sample(self, rng: cursus.randomness.TicketStream) -> cursus.types.Draw:
         self.drawn += len(rng)
-        return cursus.Draw.untagged(np.arange(self.drawn - len(rng), self.drawn, dtype=np.int64) % 8)
+        return cursus.types.Draw.untagged(np.arange(self.drawn - len(rng), self.drawn, dtype=np.int64) % 8)
 
 
 class DecidesOncePerBatch(Honest):
@@ -88,8 +88,8 @@ class LiesAboutItsWeights(Honest):
 
 
 class LeavesTheSpace(Honest):
-    def sample(self, rng: cursus.TicketStream) -> cursus.Draw:
-        return cursus.Draw.untagged(rng.integers(9))
+    def sample(self, rng: cursus.randomness.TicketStream) -> cursus.types.Draw:
+        return cursus.types.Draw.untagged(rng.integers(9))
 
 
 class ChangesWhatItIsShown(Honest):
@@ -136,12 +136,12 @@ class Generous(cursus.Window):
 
 
 @pytest.mark.parametrize(("gate", "complaint"), [(Forgetful(), "after a load"), (Generous(), "always fails")])
-def test_a_broken_gate_is_named(gate: cursus.Gate, complaint: str) -> None:
+def test_a_broken_gate_is_named(gate: cursus.curricula.Gate, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_gate(gate)
 
 
-class Fickle(cursus.Discrete):
+class Fickle(cursus.tasks.Discrete):
     def __init__(self) -> None:
         super().__init__(3)
         self.asked = 0
@@ -151,7 +151,7 @@ class Fickle(cursus.Discrete):
         return self.asked
 
 
-class Boundless(cursus.Discrete):
+class Boundless(cursus.tasks.Discrete):
     def __contains__(self, task: object) -> bool:
         return True
 

@@ -15,7 +15,7 @@ from cursus.curricula.gates import Gate
 from cursus.errors import SettingsError
 from cursus.testing import check_curriculum, check_gate, check_task_space, check_teacher
 
-STAGES = cursus.Named(["walk", "run", "jump", "fly"])
+STAGES = cursus.tasks.Named(["walk", "run", "jump", "fly"])
 GATES: dict[str, Gate] = {
     "window": cursus.Window(min_episodes=40),
     "plain window": cursus.Window(threshold=0.6, window=20, min_episodes=20, early=None, trend=None, demote=None),
@@ -35,49 +35,55 @@ def make_params(rng: np.random.Generator) -> dict[str, int]:
     return {"size": int(rng.integers(100))}
 
 
-RAMP = cursus.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, hold=7, linear=30)
+RAMP = cursus.tasks.Ramp(start={"touch": 1.0}, final={"direction": 2.0}, hold=7, linear=30)
 OPPONENTS = {
     "alone": {"opponent": "none"},
     "weak": {"opponent": "weak"},
     "self": {"opponent": "archive"},
     "near": {"opponent": "archive:skill"},
 }
-DRILLS = cursus.Drills(
+DRILLS = cursus.tasks.Drills(
     [
-        cursus.Drill("shooting", {"alone": {"opponent": "none"}}, ramp=RAMP),
-        cursus.Drill("games", OPPONENTS, shares={"alone": 0.0, "weak": 1.0, "self": 3.0, "near": 1.0}),
-        cursus.Drill("end", OPPONENTS, ramp=cursus.Ramp(start={}, final={"touch": 1.0}, hold=3)),
+        cursus.tasks.Drill("shooting", {"alone": {"opponent": "none"}}, ramp=RAMP),
+        cursus.tasks.Drill("games", OPPONENTS, shares={"alone": 0.0, "weak": 1.0, "self": 3.0, "near": 1.0}),
+        cursus.tasks.Drill("end", OPPONENTS, ramp=cursus.tasks.Ramp(start={}, final={"touch": 1.0}, hold=3)),
     ]
 )
 
 
-def phases() -> cursus.Sequence:
-    return cursus.Sequence(
+def phases() -> cursus.Phases:
+    return cursus.Phases(
         [
-            cursus.Phase("shooting", cursus.Practice(DRILLS, "shooting"), episodes=83, gate=cursus.Wilson(threshold=0.6)),
-            cursus.Phase("games", cursus.Practice(DRILLS, "games"), steps=2000),
-            cursus.Phase("end", cursus.Practice(DRILLS, "end"), gate=cursus.Window(threshold=0.5)),
+            cursus.curricula.Phase(
+                "shooting", cursus.curricula.Practice(DRILLS, "shooting"), episodes=83, gate=cursus.Wilson(threshold=0.6)
+            ),
+            cursus.curricula.Phase("games", cursus.curricula.Practice(DRILLS, "games"), steps=2000),
+            cursus.curricula.Phase("end", cursus.curricula.Practice(DRILLS, "end"), gate=cursus.Window(threshold=0.5)),
         ]
     )
 
 
 CURRICULA = {
-    "practice": lambda: cursus.Practice(DRILLS, "end"),
+    "practice": lambda: cursus.curricula.Practice(DRILLS, "end"),
     "phases of drills": phases,
-    "league": lambda: cursus.League(phases(), slots=3, every=37),
-    "league by skill": lambda: cursus.League(phases(), slots=5, every=20, shares={"skill": 1.0, "newest": 0.2}, rated={"a": 1}),
-    "league over learning progress": lambda: cursus.League(cursus.LearningProgress(cursus.Named(OPPONENTS)), every=50),
+    "league": lambda: cursus.curricula.League(phases(), slots=3, every=37),
+    "league by skill": lambda: cursus.curricula.League(
+        phases(), slots=5, every=20, shares={"skill": 1.0, "newest": 0.2}, rated={"a": 1}
+    ),
+    "league over learning progress": lambda: cursus.curricula.League(
+        cursus.LearningProgress(cursus.tasks.Named(OPPONENTS)), every=50
+    ),
     "uniform": lambda: cursus.Uniform(10),
     "uniform over one task": lambda: cursus.Uniform(1),
     "uniform over some": lambda: cursus.Uniform(10, ids=[2, 3, 5, 7]),
-    "uniform over a box": lambda: cursus.Uniform(cursus.Box([0, 0, 0], [1, 2, 3])),
-    "uniform over generated tasks": lambda: cursus.Uniform(cursus.Generated(make_params, seed=3, label=make_label)),
-    "uniform over a million": lambda: cursus.Uniform(cursus.Product(a=range(1000), b=range(1000))),
+    "uniform over a box": lambda: cursus.Uniform(cursus.tasks.Box([0, 0, 0], [1, 2, 3])),
+    "uniform over generated tasks": lambda: cursus.Uniform(cursus.tasks.Generated(make_params, seed=3, label=make_label)),
+    "uniform over a million": lambda: cursus.Uniform(cursus.tasks.Product(a=range(1000), b=range(1000))),
     **{f"staged, {name}": lambda gate=gate: cursus.Staged(tasks=STAGES, gate=gate) for name, gate in GATES.items()},
     "staged, one stage": lambda: cursus.Staged(["only"]),
     "staged, mixed from all": lambda: cursus.Staged(
         {"easy": range(10), "hard": range(10, 20), "harder": range(15, 40)},
-        tasks=cursus.Product(size=[5, 9, 13, 17], seed=range(10)),
+        tasks=cursus.tasks.Product(size=[5, 9, 13, 17], seed=range(10)),
         gate=cursus.Wilson(threshold=0.6),
         mixing=cursus.FixedMixing(0.3, spread="all"),
         start="hard",
@@ -86,36 +92,38 @@ CURRICULA = {
         tasks=STAGES,
         gate=cursus.Wilson(threshold=0.6, cooldown=5),
         mixing=cursus.FixedMixing(0.5),
-        forgetting=cursus.ForgettingWatch(drop=0.0, confidence=0.6, demote=True),
+        forgetting=cursus.curricula.ForgettingWatch(drop=0.0, confidence=0.6, demote=True),
     ),
     "learning progress": lambda: cursus.LearningProgress(20),
     "learning progress, one task": lambda: cursus.LearningProgress(1),
     "learning progress, returns": lambda: cursus.LearningProgress(20, signal="return", floor=0.3),
-    "learning progress, bidirectional": lambda: cursus.LearningProgress(20, progress=cursus.Bidirectional()),
-    "learning progress, many with shared weights": lambda: cursus.LearningProgress(5000, progress=cursus.Bidirectional()),
-    "learning progress, scatter": lambda: cursus.LearningProgress(20, progress=cursus.Scatter(), focus=1.0),
-    "learning progress, legacy main": lambda: cursus.LearningProgress(20, progress=cursus.LegacyMain(), floor=0.0),
-    "learning progress, legacy v-min": lambda: cursus.LearningProgress(20, progress=cursus.LegacyVMin(), floor=0.0),
+    "learning progress, bidirectional": lambda: cursus.LearningProgress(20, progress=cursus.curricula.Bidirectional()),
+    "learning progress, many with shared weights": lambda: cursus.LearningProgress(
+        5000, progress=cursus.curricula.Bidirectional()
+    ),
+    "learning progress, scatter": lambda: cursus.LearningProgress(20, progress=cursus.curricula.Scatter(), focus=1.0),
+    "learning progress, legacy main": lambda: cursus.LearningProgress(20, progress=cursus.curricula.LegacyMain(), floor=0.0),
+    "learning progress, legacy v-min": lambda: cursus.LearningProgress(20, progress=cursus.curricula.LegacyVMin(), floor=0.0),
     "pool": lambda: cursus.Pool(1000, size=50),
     "pool that grows": lambda: cursus.Pool(1000, size=50, initial=5, min_presentations=2, worst_share=0.5),
     "pool of nearly everything": lambda: cursus.Pool(60, size=50, min_presentations=3, worst_share=0.5),
     "pool of everything": lambda: cursus.Pool(50, size=50, min_presentations=3),
-    "pool of generated tasks": lambda: cursus.Pool(cursus.Generated(make_params, seed=3, label=make_label), size=30),
+    "pool of generated tasks": lambda: cursus.Pool(cursus.tasks.Generated(make_params, seed=3, label=make_label), size=30),
     "pool and uniform": lambda: cursus.Mixture(cursus.Pool(500, size=30), cursus.Uniform(500), share=0.7),
-    "sequence": lambda: cursus.Sequence(
+    "sequence": lambda: cursus.Phases(
         [
-            cursus.Phase("first", cursus.Uniform(STAGES, ids=[0]), episodes=101),
-            cursus.Phase("second", cursus.Staged(tasks=STAGES), steps=1503),
-            cursus.Phase("last", cursus.Uniform(STAGES), episodes=10),
+            cursus.curricula.Phase("first", cursus.Uniform(STAGES, ids=[0]), episodes=101),
+            cursus.curricula.Phase("second", cursus.Staged(tasks=STAGES), steps=1503),
+            cursus.curricula.Phase("last", cursus.Uniform(STAGES), episodes=10),
         ]
     ),
     "mixture": lambda: cursus.Mixture(cursus.Uniform(STAGES), cursus.Staged(tasks=STAGES), share=0.2),
     "mixture of mixtures": lambda: cursus.Mixture(
         cursus.Mixture(cursus.Staged(tasks=STAGES), cursus.Uniform(STAGES, ids=[3]), share=0.9),
-        cursus.Sequence(
+        cursus.Phases(
             [
-                cursus.Phase("a", cursus.Staged(tasks=STAGES, gate=GATES["window"]), episodes=90),
-                cursus.Phase("b", cursus.Mixture(cursus.Uniform(STAGES), cursus.Uniform(STAGES), share=0.5)),
+                cursus.curricula.Phase("a", cursus.Staged(tasks=STAGES, gate=GATES["window"]), episodes=90),
+                cursus.curricula.Phase("b", cursus.Mixture(cursus.Uniform(STAGES), cursus.Uniform(STAGES), share=0.5)),
             ]
         ),
         share=0.6,
@@ -174,17 +182,17 @@ def level_folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "space",
     [
-        cursus.Discrete(1),
-        cursus.Discrete(1_000_000),
+        cursus.tasks.Discrete(1),
+        cursus.tasks.Discrete(1_000_000),
         STAGES,
-        cursus.Named({"a": {"speed": 1.0}, "b": {"speed": 2.0}}),
-        cursus.Product(size=[5, 9], lava=[False, True]),
-        cursus.Product({"size": [1, 2], "label by": ["x"]}, label_by=["label by", "size"]),
-        cursus.Product(a=range(1000), b=range(1000)),
-        cursus.Box(0, 1),
-        cursus.Box([0, -5], [1, 5], names=["friction", "mass"]),
-        cursus.Generated(make_params),
-        cursus.Generated(make_params, seed=5, label=make_label, size=17),
+        cursus.tasks.Named({"a": {"speed": 1.0}, "b": {"speed": 2.0}}),
+        cursus.tasks.Product(size=[5, 9], lava=[False, True]),
+        cursus.tasks.Product({"size": [1, 2], "label by": ["x"]}, label_by=["label by", "size"]),
+        cursus.tasks.Product(a=range(1000), b=range(1000)),
+        cursus.tasks.Box(0, 1),
+        cursus.tasks.Box([0, -5], [1, 5], names=["friction", "mass"]),
+        cursus.tasks.Generated(make_params),
+        cursus.tasks.Generated(make_params, seed=5, label=make_label, size=17),
     ],
     ids=repr,
 )
@@ -193,5 +201,5 @@ def test_task_space_keeps_the_laws(space: cursus.TaskSpace) -> None:
 
 
 def test_levels_keep_the_laws(level_folder: Path) -> None:
-    check_task_space(cursus.Levels(level_folder))
-    check_curriculum(lambda: cursus.Staged(tasks=cursus.Levels(level_folder), gate=cursus.Wilson(threshold=0.5)))
+    check_task_space(cursus.tasks.Levels(level_folder))
+    check_curriculum(lambda: cursus.Staged(tasks=cursus.tasks.Levels(level_folder), gate=cursus.Wilson(threshold=0.5)))

@@ -398,9 +398,9 @@ def test_tensorboard_does_not_wait_for_a_full_disk(tmp_path: Path) -> None:
 def test_a_missing_library_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tensorboardX", "tensorboardX.proto", "tensorboardX.record_writer", "wandb"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r'pip install "cursus\[tensorboard\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "cursus-rl\[tensorboard\]"'):
         TensorBoardWriter(tmp_path)
-    with pytest.raises(MissingExtra, match=r'pip install "cursus\[wandb\]"'):
+    with pytest.raises(MissingExtra, match=r'pip install "cursus-rl\[wandb\]"'):
         WandbWriter("project", "name", folder=tmp_path)
     assert not list(tmp_path.iterdir())
 

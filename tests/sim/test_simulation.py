@@ -47,8 +47,9 @@ def test_a_simulated_run_goes_through_the_code_of_training() -> None:
     finally:
         sys.setprofile(None)
     assert {
-        "cursus.vector.make", "cursus.vector.base", "cursus.vector.serial", "cursus.vector.group", "cursus.vector.lesson",
-        "cursus.teacher", "cursus.tickets", "cursus.curricula.learning_progress", "cursus.metrics.course",
+        "cursus.vector.make", "cursus.vector.base", "cursus.vector.serial", "cursus.vector.env_group",
+        "cursus.vector.task_interface", "cursus.teacher.teacher",
+        "cursus.teacher.tickets", "cursus.curricula.learning_progress", "cursus.metrics.course",
         "cursus.metrics.rollup",
     } <= called  # fmt: skip
 
@@ -112,7 +113,7 @@ def test_a_simulated_run_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: 
 
     def course_of(run: str) -> list[Any]:
         wanted = ("assign", "finish", "decision")
-        events = [event for event in cursus.read_events(run) if event["event"] in wanted]
+        events = [event for event in cursus.runs.read_events(run) if event["event"] in wanted]
         return [{key: value for key, value in event.items() if key not in ("n", "time")} for event in events]
 
     assert course_of(broken) == course_of(straight)

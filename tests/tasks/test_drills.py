@@ -11,7 +11,7 @@ import cursus
 from cursus.errors import SettingsError
 from cursus.testing import check_task_space
 
-RAMP = cursus.Ramp(
+RAMP = cursus.tasks.Ramp(
     start={"closeness": 20.0, "touch": 15.0}, final={"closeness": 1.5, "touch": 1.0, "direction": 2.0}, hold=10, linear=6
 )
 
@@ -24,17 +24,17 @@ def test_a_ramp_holds_moves_and_stays() -> None:
 
 @pytest.mark.parametrize(("hold", "linear"), [(0, 0), (3, 0), (0, 4), (2, 1)])
 def test_short_ramps(hold: int, linear: int) -> None:
-    ramp = cursus.Ramp(start={"a": 0.0}, final={"a": 1.0}, hold=hold, linear=linear)
+    ramp = cursus.tasks.Ramp(start={"a": 0.0}, final={"a": 1.0}, hold=hold, linear=linear)
     found = [ramp.at(episode)["a"] for episode in range(10)]
     assert found == [0.0 if e < hold else 1.0 if e >= hold + linear else (e - hold) / linear for e in range(10)]
     assert {ramp.level(episode) for episode in range(10)} <= set(range(ramp.levels))
 
 
 def test_every_option_at_every_level_is_a_task() -> None:
-    tasks = cursus.Drills(
+    tasks = cursus.tasks.Drills(
         [
-            cursus.Drill("shooting", {"alone": {"mode": "shooting", "weights": {"goal": 10.0}}}, ramp=RAMP),
-            cursus.Drill("games", {"weak": {"opponent": "weak"}, "strong": {"opponent": "strong"}}),
+            cursus.tasks.Drill("shooting", {"alone": {"mode": "shooting", "weights": {"goal": 10.0}}}, ramp=RAMP),
+            cursus.tasks.Drill("games", {"weak": {"opponent": "weak"}, "strong": {"opponent": "strong"}}),
         ]
     )
     check_task_space(tasks)
@@ -49,24 +49,24 @@ def test_every_option_at_every_level_is_a_task() -> None:
 
 def test_shares_are_kept_and_a_share_of_nothing_is_never_drawn() -> None:
     options = {name: {"opponent": name} for name in ("a", "b", "c")}
-    tasks = cursus.Drills([cursus.Drill("games", options, shares={"a": 1.0, "b": 0.0, "c": 3.0})])
-    drawn = cursus.Practice(tasks, "games").sample(cursus.TicketStream(1, 0, 20_000)).tasks
+    tasks = cursus.tasks.Drills([cursus.tasks.Drill("games", options, shares={"a": 1.0, "b": 0.0, "c": 3.0})])
+    drawn = cursus.curricula.Practice(tasks, "games").sample(cursus.randomness.TicketStream(1, 0, 20_000)).tasks
     assert np.bincount(drawn, minlength=3) / 20_000 == pytest.approx([0.25, 0.0, 0.75], abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: cursus.Drills([]), "no drill"),
-        (lambda: cursus.Drill("a", {}), "no options"),
-        (lambda: cursus.Drill("a", {"x": {}}, shares={"y": 1.0}), "options are"),
-        (lambda: cursus.Drill("a", {"x": {}}, shares={"x": 0.0}), "one above it"),
-        (lambda: cursus.Drill("a", {"x": {}}, shares={"x": float("nan")}), "at least 0"),
-        (lambda: cursus.Ramp(start={"a": float("inf")}, final={}), "not a finite number"),
-        (lambda: cursus.Ramp(start={}, final={}, hold=-1), "hold"),
-        (lambda: cursus.Drills([cursus.Drill("a", {"x": {}}), cursus.Drill("a", {"x": {}})]), "same name"),
-        (lambda: cursus.Practice(cursus.Drills([cursus.Drill("a", {"x": {}})]), "b"), "no drill 'b'"),
-        (lambda: cursus.Practice(cursus.Discrete(3), "b"), "will not do"),
+        (lambda: cursus.tasks.Drills([]), "no drill"),
+        (lambda: cursus.tasks.Drill("a", {}), "no options"),
+        (lambda: cursus.tasks.Drill("a", {"x": {}}, shares={"y": 1.0}), "options are"),
+        (lambda: cursus.tasks.Drill("a", {"x": {}}, shares={"x": 0.0}), "one above it"),
+        (lambda: cursus.tasks.Drill("a", {"x": {}}, shares={"x": float("nan")}), "at least 0"),
+        (lambda: cursus.tasks.Ramp(start={"a": float("inf")}, final={}), "not a finite number"),
+        (lambda: cursus.tasks.Ramp(start={}, final={}, hold=-1), "hold"),
+        (lambda: cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}}), cursus.tasks.Drill("a", {"x": {}})]), "same name"),
+        (lambda: cursus.curricula.Practice(cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}})]), "b"), "no drill 'b'"),
+        (lambda: cursus.curricula.Practice(cursus.tasks.Discrete(3), "b"), "will not do"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make, message: str) -> None:

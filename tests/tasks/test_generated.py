@@ -246,7 +246,7 @@ def make_anything(rng):
         "objects": (object(), Wall(rng.random()), Colour.RED, Path("levels") / str(number), lambda: number, range(number)),
         3: None,
         "bytes": b"x" * number,
-        "nested": {"space": cursus.Discrete(number + 1), "colour": [Colour.RED]},
+        "nested": {"space": cursus.tasks.Discrete(number + 1), "colour": [Colour.RED]},
     }
 
 

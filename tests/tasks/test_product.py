@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cursus import TicketStream, Uniform
+from cursus import Uniform
 from cursus.errors import SettingsError, TaskError
+from cursus.randomness import TicketStream
 from cursus.tasks import Product, Task, TaskSpace
 
 AXES = st.dictionaries(

@@ -49,12 +49,12 @@ def agent(num_envs: int, **more: Any) -> DDDQN:
     return DDDQN(4, 2, num_envs=num_envs, hidden=(8,), batch_size=8, replay_size=4000, **{"gamma": 0.9, **more})
 
 
-def drills(**ramps: cursus.Ramp) -> cursus.Drills:
+def drills(**ramps: cursus.tasks.Ramp) -> cursus.tasks.Drills:
     """Three drills; those in `ramps` change with practice."""
     names = ["first", "second", "third"]
-    return cursus.Drills(
+    return cursus.tasks.Drills(
         [
-            cursus.Drill(
+            cursus.tasks.Drill(
                 name, {"a": {"place": place, "option": "a"}, "b": {"place": place, "option": "b"}}, ramp=ramps.get(name)
             )
             for place, name in enumerate(names)
@@ -62,9 +62,12 @@ def drills(**ramps: cursus.Ramp) -> cursus.Drills:
     )
 
 
-def phases(tasks: cursus.Drills, episodes: int = 20) -> cursus.Sequence:
-    return cursus.Sequence(
-        [cursus.Phase(drill.name, cursus.Practice(tasks, drill.name), episodes=episodes) for drill in tasks.drills]
+def phases(tasks: cursus.tasks.Drills, episodes: int = 20) -> cursus.Phases:
+    return cursus.Phases(
+        [
+            cursus.curricula.Phase(drill.name, cursus.curricula.Practice(tasks, drill.name), episodes=episodes)
+            for drill in tasks.drills
+        ]
     )
 
 

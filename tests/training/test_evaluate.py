@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
-from cursus.intervals import wilson, z_of
+from cursus.statistics import wilson, z_of
 from cursus.training.background import BackgroundEvaluator, Evaluation
 from cursus.training.evaluate import Score, evaluate, hockey_tasks
 

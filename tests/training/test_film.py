@@ -132,5 +132,5 @@ def test_more_pictures_than_a_gif_can_show_are_refused(tmp_path: Path) -> None:
 
 def test_without_pillow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtra, match=r"cursus\[plot\]"):
+    with pytest.raises(MissingExtra, match=r"cursus-rl\[plot\]"):
         film(Still(), Sunset(), tmp_path / "film.gif")

@@ -15,11 +15,11 @@ from gymnasium.wrappers import TimeLimit
 import cursus
 from cursus.agents import DDDQN
 from cursus.envs.hockey import HockeyEnv
-from cursus.ledger import read_events
+from cursus.runs import read_events
 from cursus.training import Opponents, Training, train_agent
 from cursus.training.mirror import Mirror
 
-RAMP = cursus.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
+RAMP = cursus.tasks.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
 MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
 
 
@@ -138,7 +138,9 @@ def test_checkpoints_are_written_at_fixed_steps_and_once(tmp_path: Path) -> None
 
 
 def test_training_goes_on_with_nobody_on_the_other_side() -> None:
-    tasks = cursus.Named({"alone": {"mode": "shooting", "opponent": "none"}, "weak": {"mode": "defense", "opponent": "weak"}})
+    tasks = cursus.tasks.Named(
+        {"alone": {"mode": "shooting", "opponent": "none"}, "weak": {"mode": "defense", "opponent": "weak"}}
+    )
     envs = cursus.make_vec(
         lambda: HockeyEnv(discrete=True), 4, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=1, seed=0
     )
@@ -213,7 +215,7 @@ def test_every_episode_has_a_seed_of_its_own_which_is_that_of_its_ticket() -> No
 
 @MANY
 def test_who_plays_is_whom_the_task_names_in_every_step(num_envs: int) -> None:
-    tasks = cursus.Named({name: {"mode": "shooting", "opponent": name} for name in ("self", "weak", "none")})
+    tasks = cursus.tasks.Named({name: {"mode": "shooting", "opponent": name} for name in ("self", "weak", "none")})
     envs = cursus.make_vec(
         lambda: TimeLimit(HockeyEnv(discrete=True, external=["self"]), 7),
         num_envs,

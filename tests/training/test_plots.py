@@ -18,8 +18,8 @@ from PIL import Image
 
 import cursus
 from cursus.errors import LedgerError, MissingExtra
-from cursus.ledger import read_events
 from cursus.metrics import JsonlWriter
+from cursus.runs import read_events
 from cursus.training.evaluate import Score
 from cursus.training.plots import Span, phases, plot_training, series
 
@@ -36,7 +36,7 @@ def write(run: Path, rows: Sequence[tuple[int, dict[str, float]]]) -> Path:
 
 def practise(run: Path, names: Sequence[str] = PHASES, per_phase: int = 20, index: bool = True, points: int = 300) -> Path:
     """A run like those of the training loop: four phases, noisy curves, an evaluation now and then."""
-    course = cursus.Sequence([cursus.Phase(name, cursus.Uniform(2), episodes=per_phase) for name in names])
+    course = cursus.Phases([cursus.curricula.Phase(name, cursus.Uniform(2), episodes=per_phase) for name in names])
     rng = np.random.default_rng(0)
     with cursus.Teacher(course, run=run) as teacher, JsonlWriter(run / "metrics.jsonl") as writer:
         for row in range(points):
@@ -197,5 +197,5 @@ def test_a_series_is_finite_and_in_order(values: list[tuple[int, float | None]])
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write(tmp_path / "run", [(1, {"rollout/mean_return": 1.0})])
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtra, match=r"cursus\[plot\]"):
+    with pytest.raises(MissingExtra, match=r"cursus-rl\[plot\]"):
         plot_training(run)

@@ -18,8 +18,8 @@ import pytest
 from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
-from cursus.ledger import read_events
 from cursus.metrics import definition, read_metrics
+from cursus.runs import read_events
 from cursus.training import Score, hockey_tasks, train
 from cursus.training.background import Evaluation
 from cursus.training.course import course_of

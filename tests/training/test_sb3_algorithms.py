@@ -91,8 +91,8 @@ def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resum
 
 
 def phases(episodes: int) -> cursus.Curriculum:
-    tasks = cursus.Named({"left": {}, "all": {}})
-    return cursus.Sequence([cursus.Phase(each.label, cursus.Uniform(tasks, ids=[each.id]), episodes) for each in tasks])
+    tasks = cursus.tasks.Named({"left": {}, "all": {}})
+    return cursus.Phases([cursus.curricula.Phase(each.label, cursus.Uniform(tasks, ids=[each.id]), episodes) for each in tasks])
 
 
 def weights(taught: SB3Learner) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.vector.board import local
 from cursus.vector.lines import ENDED, MESSAGE, Command, Lines, command_of
+from cursus.vector.step_buffer import local
 from worlds import Corridor
 
 

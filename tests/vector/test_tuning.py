@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.checkpoint import encode
 from cursus.errors import EnvError, SettingsError
+from cursus.runs.checkpoint import encode
 from cursus.vector.tuning import Trial, Tuning, _ways
 from worlds import Corridor, Trouble
 

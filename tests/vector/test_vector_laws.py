@@ -259,7 +259,7 @@ def test_a_whole_step_after_halves_begins_nothing_stale() -> None:
         num_workers=2,
         parent_steps=False,
         start_method="fork",
-        curriculum=cursus.Staged(["a", "b", "c"], gate=gate, mixing=cursus.NoMixing()),
+        curriculum=cursus.Staged(["a", "b", "c"], gate=gate, mixing=cursus.curricula.NoMixing()),
     )
     envs.reset(seed=0)
     stages_met = set()

@@ -12,7 +12,7 @@ from cursus.errors import SettingsError
 from cursus.remote import RemoteTeacher, Seat
 from cursus.tasks import Task
 from cursus.teacher import Teacher
-from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
+from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
 
 TICKET_KEY = "cursus_ticket"
 """Where the final info of an episode says which ticket it was."""

@@ -19,13 +19,13 @@ from cursus.errors import MissingExtra, SettingsError, WorkerError
 from cursus.remote import Seat
 from cursus.settings import check_count, check_kind
 from cursus.teacher import Teacher
-from cursus.vector.lesson import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask
 
 try:
     import pufferlib.vector
     from pufferlib.emulation import GymnasiumPufferEnv
 except ImportError:
-    raise MissingExtra("pufferlib", "--no-deps pufferlib-core==3.0.23, and torch") from None
+    raise MissingExtra("pufferlib", install="--no-deps pufferlib-core==3.0.23, and torch") from None
 
 _DRAIN_SECONDS = 0.01
 _JOIN_SECONDS = 5.0

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from cursus.adapters._worker_watch import WorkerWatch
 from cursus.adapters.gymnasium import TICKET_KEY
-from cursus.adapters.watch import WorkerWatch
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
-from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 except ImportError:
-    raise MissingExtra("stable-baselines3", '"cursus[sb3]"') from None
+    raise MissingExtra("stable-baselines3", "sb3") from None
 
 _log = logging.getLogger("cursus")
 

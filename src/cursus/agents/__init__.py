@@ -1,4 +1,4 @@
-"""What learns. Needs PyTorch: `pip install "cursus[agents]"`."""
+"""What learns. Needs PyTorch: `pip install "cursus-rl[agents]"`."""
 
 from cursus import errors as _errors
 
@@ -6,7 +6,7 @@ try:
     import safetensors
     import torch
 except ImportError:
-    raise _errors.MissingExtra("PyTorch (with safetensors)", '"cursus[agents]"') from None
+    raise _errors.MissingExtra("PyTorch (with safetensors)", "agents") from None
 
 from cursus.agents.base import Agent
 from cursus.agents.dddqn import DDDQN

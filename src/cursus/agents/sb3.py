@@ -20,7 +20,7 @@ try:
     import stable_baselines3
     from stable_baselines3.common.base_class import BaseAlgorithm
 except ImportError:
-    raise MissingExtra("stable-baselines3", '"cursus[agents,sb3]"') from None
+    raise MissingExtra("stable-baselines3", "agents,sb3") from None
 
 ALGORITHMS = ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3")
 POLICY = "MlpPolicy"

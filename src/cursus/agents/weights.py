@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from cursus.checkpoint import write_atomically
 from cursus.errors import CheckpointError
+from cursus.runs.checkpoint import write_atomically
 
 _KEY = "cursus"
 _ADVICE = "Save the weights again, with save_weights of an agent or save of a policy."

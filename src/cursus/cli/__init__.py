@@ -242,7 +242,7 @@ def _with_agents() -> Any:
     try:
         from cursus.cli import training
     except ImportError as error:
-        raise MissingExtra(error.name or "torch", '"cursus[agents,hockey]"') from None
+        raise MissingExtra(error.name or "torch", "agents,hockey") from None
     return training
 
 

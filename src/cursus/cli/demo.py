@@ -24,9 +24,9 @@ from cursus.cli import plot
 from cursus.cli.looking import plain
 from cursus.cli.showroom import folder_name, how_we_were_called, make_room, write_summary
 from cursus.errors import ConfigError, CursusError, MissingExtra
-from cursus.intervals import wilson, z_of
-from cursus.ledger import read_events
 from cursus.metrics import read_metrics
+from cursus.runs import read_events
+from cursus.statistics import wilson, z_of
 
 _KEYS = ("title", "num_envs", "seeds", "games", "target", "environment", "agent", "training", "tasks", "courses")
 _EVALUATIONS = 16

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cursus.ledger import RunFolder, read_events
 from cursus.replay import course_of, replay, what_if
+from cursus.runs import RunFolder, read_events
 
 _SHOWN_DECISIONS = 12
 _QUIET_KINDS = {"mix", "eviction"}

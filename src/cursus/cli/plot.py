@@ -56,7 +56,7 @@ def as_png(
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("matplotlib", '"cursus[plot]"') from None
+        raise MissingExtra("matplotlib", "plot") from None
     figure = Figure(figsize=(9, 4.8), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     if mastery is not None:

@@ -7,17 +7,16 @@ from cursus.curricula.league import League
 from cursus.curricula.learning_progress import LearningProgress
 from cursus.curricula.mixing import AdaptiveMixing, FixedMixing, Mixing, NoMixing
 from cursus.curricula.mixture import Mixture
+from cursus.curricula.phases import Phase, Phases
 from cursus.curricula.pool import Pool
 from cursus.curricula.practice import Practice
 from cursus.curricula.progress import Bidirectional, LegacyMain, LegacyVMin, Progress, Scatter, Trend
-from cursus.curricula.sequence import Phase, Sequence
 from cursus.curricula.staged import Staged
 from cursus.curricula.stages import Stage
 from cursus.curricula.uniform import Uniform
 
 __all__ = [
     "AdaptiveMixing", "Bidirectional", "Curriculum", "EProcess", "Evidence", "FixedMixing", "ForgettingWatch", "Gate", "League",
-    "LearningProgress", "LegacyMain", "LegacyVMin", "Mixing", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Progress",
-    "Scatter",
-    "Sequence", "Stage", "Staged", "Trend", "Uniform", "Verdict", "Wilson", "Window",
+    "LearningProgress", "LegacyMain", "LegacyVMin", "Mixing", "Mixture", "NoMixing", "Phase", "Phases", "Pool", "Practice",
+    "Progress", "Scatter", "Stage", "Staged", "Trend", "Uniform", "Verdict", "Wilson", "Window",
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any
 from cursus.curricula.base import take
 from cursus.curricula.gates.recent import Recent
 from cursus.errors import SettingsError
-from cursus.intervals import wilson, z_of
 from cursus.settings import check_count, check_share
+from cursus.statistics import wilson, z_of
 from cursus.types import Tree
 
 

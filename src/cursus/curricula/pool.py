@@ -63,7 +63,7 @@ class Pool(Curriculum):
     The pool is full from the start, or begins with `initial` tasks and grows by one with every result. A result for a
     task that was evicted while its episode ran is not credited to the task that took its place.
 
-    >>> from cursus import Generated
+    >>> from cursus.tasks import Generated
     >>> course = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
     >>> len(course.members()), course.evicted
     (64, 0)

@@ -21,7 +21,8 @@ class Practice(Curriculum):
     Every episode draws its option anew, and keeps its numbers to its end. The ramp counts episodes that were drawn here and
     have ended.
 
-    >>> from cursus import Drill, Drills, TicketStream
+    >>> from cursus.randomness import TicketStream
+    >>> from cursus.tasks import Drill, Drills
     >>> tasks = Drills([Drill("games", {"weak": {"opponent": "weak"}, "strong": {"opponent": "strong"}})])
     >>> Practice(tasks, "games").sample(TicketStream(seed=0, first_ticket=0, count=6)).tasks.tolist()
     [0, 1, 0, 1, 0, 0]

@@ -15,9 +15,9 @@ from cursus.curricula.gates import Gate, Verdict, Wilson
 from cursus.curricula.mixing import AdaptiveMixing, Mixing
 from cursus.curricula.stages import Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
-from cursus.intervals import wilson, z_of
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind
+from cursus.statistics import wilson, z_of
 from cursus.tasks import Named, TaskSpace
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 

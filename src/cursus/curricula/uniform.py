@@ -15,7 +15,8 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, Tree
 class Uniform(Curriculum):
     """Every task of the space equally often, or every task in `ids`.
 
-    >>> from cursus import Discrete, TicketStream
+    >>> from cursus.randomness import TicketStream
+    >>> from cursus.tasks import Discrete
     >>> Uniform(Discrete(5), ids=[4]).sample(TicketStream(seed=0, first_ticket=0, count=3)).tasks.tolist()
     [4, 4, 4]
     """

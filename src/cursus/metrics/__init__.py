@@ -1,6 +1,6 @@
 """Numbers about a course: what they mean, how they are gathered, where they are written."""
 
-from cursus.metrics.course import CourseStatistics
+from cursus.metrics.course import CurriculumStatistics
 from cursus.metrics.gini import effective_number, entropy, gini, normalised_entropy
 from cursus.metrics.names import DEFINITIONS, definition
 from cursus.metrics.rollup import Rollup
@@ -16,8 +16,8 @@ from cursus.metrics.writers import (
 
 __all__ = [
     "DEFINITIONS",
-    "CourseStatistics",
     "CsvWriter",
+    "CurriculumStatistics",
     "JsonlWriter",
     "Rollup",
     "TensorBoardWriter",

@@ -22,8 +22,8 @@ _MOST_TASKS_LOOKED_AT = 4096
 _STATS = "env_curriculum_stats"
 
 
-class CourseStatistics:
-    """Watches a teacher (`teacher.watch(CourseStatistics(curriculum))`) and reports by epoch.
+class CurriculumStatistics:
+    """Watches a teacher (`teacher.watch(CurriculumStatistics(curriculum))`) and reports by epoch.
 
     The cost of an episode is constant, that of a report grows with the labels and not with the tasks: figures over tasks
     come from at most 4,096 of them, chosen at random. At most `max_labels` labels are kept, those seen last; totals keep

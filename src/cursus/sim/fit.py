@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cursus.checkpoint import write_atomically
 from cursus.config import build
 from cursus.errors import ConfigError, SettingsError
-from cursus.ledger import RunFolder
 from cursus.replay import released_episodes
+from cursus.runs import RunFolder
+from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.sim.graphs import TaskGraph, gates
 from cursus.sim.worlds import World

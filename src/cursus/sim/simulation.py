@@ -15,16 +15,16 @@ import numpy as np
 from cursus.adapters.gymnasium import CurriculumEnv
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
-from cursus.memory.make import MemoryKind
-from cursus.metrics import CourseStatistics, CsvWriter, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
+from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
 from cursus.randomness import TicketStream, check_seed
 from cursus.remote import Seat
-from cursus.resuming import compare_settings
+from cursus.remote.channel.make import MemoryKind
 from cursus.settings import check_count
 from cursus.sim.dependency import DependencyStudents
 from cursus.sim.env import TaskDependencyEnv
 from cursus.sim.worlds import World
 from cursus.teacher import Teacher
+from cursus.teacher.resume import compare_settings
 from cursus.types import FloatArray, IntArray, Tree
 from cursus.vector import make_vec
 
@@ -126,7 +126,7 @@ def simulate(
     result = Simulation(None if run is None else str(run), practised=np.zeros(world.tasks.size, dtype=np.int64))
     envs, teacher = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
     with _closing(envs, teacher):
-        statistics = teacher.watch(CourseStatistics(curriculum))
+        statistics = teacher.watch(CurriculumStatistics(curriculum))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, student, result)
         with _open_writers(run, student.steps * num_envs if resume else None, outputs) as out:
@@ -239,7 +239,7 @@ def _check_outputs(run: str | Path | None, outputs: Sequence[Output]) -> None:
         raise SettingsError("outputs lie in the run folder: give run=….")
     for name, module in (("tensorboard", "tensorboardX"), ("wandb", "wandb")):
         if name in outputs and find_spec(module) is None:
-            raise MissingExtra(module, f'"cursus[{name}]"')
+            raise MissingExtra(module, name)
 
 
 def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Output]) -> Writer:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cursus.curricula import Curriculum, LearningProgress, Phase, Scatter, Sequence, Staged, Uniform, Wilson, Window
+from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatter, Staged, Uniform, Wilson, Window
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.randomness import TicketStream
@@ -44,7 +44,7 @@ def _fixed(world: World, episodes: int) -> Curriculum:
         Phase(name, Uniform(world.tasks, ids=ids), episodes=share if place < last else None)
         for place, (name, ids) in enumerate(stages)
     ]
-    return Sequence(phases)
+    return Phases(phases)
 
 
 COURSES: Mapping[str, Course] = {

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cursus.checkpoint import decode, encode
 from cursus.curricula import Curriculum
 from cursus.randomness import TicketStream
+from cursus.runs.checkpoint import decode, encode
 from cursus.settings import describe
 from cursus.types import Decision, Episodes, FloatArray, IntArray
 

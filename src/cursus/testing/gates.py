@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
-from cursus.checkpoint import decode, encode
 from cursus.curricula import Evidence, Gate, Verdict
+from cursus.runs.checkpoint import decode, encode
 from cursus.types import Tree
 
 

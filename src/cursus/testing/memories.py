@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.errors import SettingsError, SharedMemoryError
-from cursus.memory import Memory, Snapshot, attach
 from cursus.randomness import generator
+from cursus.remote.channel import Memory, Snapshot, attach
 
 Make = Callable[..., Memory]
 

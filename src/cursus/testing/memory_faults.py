@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.memory import Address, Shared, attach
+from cursus.remote.channel import Address, Shared, attach
 
 _RECORD = [("number", "i8"), ("half", "f8")]
 _MOST_WAITING = 50

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cursus.checkpoint import encode
 from cursus.curricula import Curriculum
 from cursus.errors import SettingsError, TicketError
-from cursus.ledger import read_events
 from cursus.randomness import generator
+from cursus.runs import read_events
+from cursus.runs.checkpoint import encode
 from cursus.teacher import Teacher
 from cursus.types import Decision, Episodes
 

@@ -22,7 +22,7 @@ from typing import Any
 from cursus.errors import SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.training.evaluate import MakeEnv, Score, Tasks, check_evaluation, evaluate
-from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
 from cursus.vector.worker import Parcel, pack, unpack
 
 _NICENESS = 10

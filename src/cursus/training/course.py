@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cursus.curricula import Curriculum, League, Phase, Practice
-from cursus.curricula import Sequence as Phases
+from cursus.curricula import Curriculum, League, Phase, Phases, Practice
 from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST
 from cursus.envs.hockey import Mode
 from cursus.envs.hockey.constants import GOAL_REWARD

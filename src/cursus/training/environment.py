@@ -13,7 +13,7 @@ from gymnasium import spaces
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import ConfigError
 from cursus.training.plan import HOCKEY, EnvironmentPlan
-from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
 
 _LONGEST_GAME = 251
 

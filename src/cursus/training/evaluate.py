@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.errors import CursusError, EnvError, ResultError, SettingsError
-from cursus.intervals import wilson, z_of
 from cursus.randomness import check_seed
 from cursus.settings import check_count
+from cursus.statistics import wilson, z_of
 from cursus.tasks import Discrete
-from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadSuccess
 
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 Tasks: TypeAlias = Mapping[str, Sequence[Any]]

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cursus.agents import Policy, load_policy
-from cursus.checkpoint import list_checkpoints
 from cursus.errors import CursusError, MetricsWarning, WorkerError
 from cursus.metrics import JsonlWriter, read_metrics
+from cursus.runs.checkpoint import list_checkpoints
 from cursus.training.background import BackgroundEvaluator, Evaluation
 from cursus.training.evaluate import MakeEnv, Tasks, evaluate
-from cursus.vector.lesson import SUCCESS_KEYS, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
 
 _LOOK_S = 0.05
 BEST, LAST = "best.safetensors", "last.safetensors"

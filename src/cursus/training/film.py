@@ -13,12 +13,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cursus.checkpoint import write_atomically
 from cursus.errors import MissingExtra, SettingsError
+from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete
 from cursus.training.evaluate import Acts, Game, Outcome, Table, Tasks, act, check_evaluation
-from cursus.vector.lesson import Lesson
+from cursus.vector.task_interface import Lesson
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17
 _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
@@ -58,7 +58,7 @@ def film(
 
     The names in `tasks` take turns, and so do the variants of each: `games` is their sum. They are the first games that
     `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its pictures
-    every second one is kept, unless `every` says otherwise. The environment stays open. Needs `pip install "cursus[plot]"`.
+    every second one is kept, unless `every` says otherwise. The environment stays open. Needs `pip install "cursus-rl[plot]"`.
     """
     path, tasks = Path(path), {"": [None]} if tasks is None else tasks
     check_evaluation(tasks, games=games, num_envs=1, seed=seed)
@@ -208,5 +208,5 @@ def _pillow(name: str) -> Any:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError:
-        raise MissingExtra("Pillow", '"cursus[plot]"') from None
+        raise MissingExtra("Pillow", "plot") from None
     return {"Image": Image, "ImageDraw": ImageDraw, "ImageFont": ImageFont}[name]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cursus.curricula import Curriculum
-from cursus.intervals import wilson, z_of
+from cursus.statistics import wilson, z_of
 from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
 
 _REMEMBERED = 100

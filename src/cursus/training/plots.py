@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cursus.errors import LedgerError, MissingExtra
-from cursus.ledger import RunFolder, read_events
 from cursus.metrics import read_metrics
+from cursus.runs import RunFolder, read_events
 from cursus.types import FloatArray
 
 _COLOURS = ("#2f7ed8", "#d08700", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a", "#8c8c8c")
@@ -40,7 +40,7 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
     """Draw the metrics of a run folder, into `training.png` in it unless a path is given.
 
     There is a panel for the mean return, for success, for losses, for evaluations and for speed, as far as the run has them.
-    The background shows its phases, or the stages where it has no phases. Needs `pip install "cursus[plot]"`.
+    The background shows its phases, or the stages where it has no phases. Needs `pip install "cursus-rl[plot]"`.
     """
     run = Path(run)
     path = run / "training.png" if path is None else Path(path)
@@ -209,7 +209,7 @@ def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], span
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtra("matplotlib", '"cursus[plot]"') from None
+        raise MissingExtra("matplotlib", "plot") from None
     columns = min(len(panels), 2)
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 * columns, 2.6 * lines + 0.7), dpi=120, layout="constrained")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cursus.curricula import League
-from cursus.metrics import CourseStatistics, CsvWriter, JsonlWriter, Rollup, Writers
+from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, Writers
 from cursus.teacher import Teacher
 from cursus.training.listener import Listener
 from cursus.types import Decision
@@ -59,7 +59,7 @@ class Reporter:
 
     def __init__(self, teacher: Teacher) -> None:
         self._teacher = teacher
-        self._statistics = teacher.watch(CourseStatistics(teacher.curriculum))
+        self._statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
         self.listener = teacher.watch(Listener(teacher.curriculum))
         self.infos = Rollup()
         """Of episodes that have ended."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cursus.agents import Agent
-from cursus.checkpoint import write_atomically
 from cursus.errors import ConfigError, CursusError, SettingsError
+from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.training.background import Evaluation
 from cursus.training.course import course_of, external_names

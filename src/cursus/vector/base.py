@@ -15,8 +15,8 @@ from cursus.errors import SettingsError
 from cursus.randomness import episode_seed
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
-from cursus.vector.board import Board
-from cursus.vector.group import EnvInfo
+from cursus.vector.env_group import EnvInfo
+from cursus.vector.step_buffer import Board
 
 Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
 StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]

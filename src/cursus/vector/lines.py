@@ -6,8 +6,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from cursus.vector.board import Take
 from cursus.vector.signals import watch
+from cursus.vector.step_buffer import Take
 
 _COMMAND_BITS = 3
 

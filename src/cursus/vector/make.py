@@ -15,10 +15,10 @@ from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.vector.base import Autoreset
 from cursus.vector.crew import context_of
-from cursus.vector.group import MakeEnv
-from cursus.vector.lesson import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
+from cursus.vector.env_group import MakeEnv
 from cursus.vector.processes import OnWorkerLoss, Processes
 from cursus.vector.serial import Serial
+from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
 
 
 def make_vec(

@@ -16,12 +16,12 @@ from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, FloatArray, IntArray
 from cursus.vector.base import Autoreset, Heard, State, TaughtVectorEnv
-from cursus.vector.board import Arena, shared_file
 from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
-from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.lesson import Lesson
+from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lines import ENDED, MESSAGE, Command
 from cursus.vector.signals import SPIN_S, Bell
+from cursus.vector.step_buffer import Arena, shared_file
+from cursus.vector.task_interface import Lesson
 from cursus.vector.worker import Handle, Parcel, Setup, lay_out, pack
 
 

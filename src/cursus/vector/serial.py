@@ -8,9 +8,9 @@ from typing import Any
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import NOBODY, Autoreset, Heard, State, TaughtVectorEnv
-from cursus.vector.board import Board, local
-from cursus.vector.group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.lesson import Lesson
+from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
+from cursus.vector.step_buffer import Board, local
+from cursus.vector.task_interface import Lesson
 
 
 class Serial(TaughtVectorEnv):

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 
 from cursus.errors import SettingsError
-from cursus.vector.group import MakeEnv
+from cursus.vector.env_group import MakeEnv
 from cursus.vector.make import make_vec
 
 _WAITS = 0.5  # an environment that uses less of its time than this waits for something

@@ -20,10 +20,10 @@ import cloudpickle
 from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError
-from cursus.vector.board import Arena, Board
-from cursus.vector.group import EnvGroup
+from cursus.vector.env_group import EnvGroup
 from cursus.vector.lines import ENDED, FAILED, MESSAGE, Command, Lines, command_of
 from cursus.vector.signals import SPIN_S, look, poller, ring, sleep
+from cursus.vector.step_buffer import Arena, Board
 
 _PR_SET_PDEATHSIG = 1
 _STEP = int(Command.STEP)  # looking up a member of an enum costs more than comparing with it

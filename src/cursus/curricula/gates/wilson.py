@@ -9,8 +9,8 @@ from typing import Any
 
 from cursus.curricula.gates.base import Evidence, Gate
 from cursus.errors import SettingsError
-from cursus.intervals import wilson, z_of
 from cursus.settings import check_count, check_share
+from cursus.statistics import wilson, z_of
 
 
 @dataclass(frozen=True)

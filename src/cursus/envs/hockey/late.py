@@ -8,7 +8,7 @@ from typing import Any
 
 from cursus.errors import MissingExtra
 
-_INSTALL = '"cursus[hockey]"'
+_EXTRA = "hockey"
 
 
 def import_box2d() -> Any:
@@ -22,7 +22,7 @@ def import_box2d() -> Any:
         try:
             import Box2D
         except ImportError:
-            raise MissingExtra("Box2D", _INSTALL) from None
+            raise MissingExtra("Box2D", _EXTRA) from None
     return Box2D
 
 
@@ -34,5 +34,5 @@ def import_pygame() -> Any:
         try:
             import pygame
         except ImportError:
-            raise MissingExtra("pygame", _INSTALL) from None
+            raise MissingExtra("pygame", _EXTRA) from None
     return pygame

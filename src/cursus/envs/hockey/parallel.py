@@ -15,7 +15,7 @@ from cursus.errors import MissingExtra
 try:
     from pettingzoo import ParallelEnv
 except ImportError:
-    raise MissingExtra("pettingzoo", '"cursus[hockey,pettingzoo]"') from None
+    raise MissingExtra("pettingzoo", "hockey,pettingzoo") from None
 
 _ONE, _TWO = "player_1", "player_2"
 

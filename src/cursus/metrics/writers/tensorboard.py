@@ -34,7 +34,7 @@ class TensorBoardWriter(Writer):
             from tensorboardX.proto import event_pb2, summary_pb2
             from tensorboardX.record_writer import masked_crc32c
         except ImportError:
-            raise MissingExtra("tensorboardX", '"cursus[tensorboard]"') from None
+            raise MissingExtra("tensorboardX", "tensorboard") from None
         self._events, self._summaries, self._checksum = event_pb2, summary_pb2, masked_crc32c
         # TensorBoard reads the files of a folder in the order of their names.
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"

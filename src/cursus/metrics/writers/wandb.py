@@ -25,7 +25,7 @@ class WandbWriter(Writer):
         try:
             import wandb
         except ImportError:
-            raise MissingExtra("wandb", '"cursus[wandb]"') from None
+            raise MissingExtra("wandb", "wandb") from None
         if wandb.run is not None:
             raise SettingsError("a wandb run is open in this process already. Finish it first, or log to that one yourself.")
         Path(folder).mkdir(parents=True, exist_ok=True)  # wandb would choose another folder

@@ -19,7 +19,7 @@ from cursus.errors import MissingExtra
 try:
     import stable_baselines3  # noqa: F401 – everything here needs it
 except ImportError:
-    raise MissingExtra("stable-baselines3", '"cursus[agents,sb3]"') from None
+    raise MissingExtra("stable-baselines3", "agents,sb3") from None
 
 from cursus.training.sb3.learner import SB3Learner
 from cursus.training.sb3.loop import train_sb3

@@ -1,0 +1,1 @@
+"""Anonymous shared memory: files without a name that live in memory."""

@@ -1,0 +1,228 @@
+"""One curriculum after another, by the clock of practice or behind a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.curricula.gates import Gate, Verdict
+from cursus.errors import SettingsError, StateError
+from cursus.randomness import TicketStream
+from cursus.settings import check_count, check_kind
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever.
+
+    With a `gate` it ends as soon as the gate opens, and at the latest when its number is reached.
+    """
+
+    name: str
+    curriculum: Curriculum
+    episodes: int | None = None
+    steps: int | None = None
+    gate: Gate | None = None
+
+    def __post_init__(self) -> None:
+        check_kind(f"curriculum of phase {self.name!r}", self.curriculum, Curriculum, "Uniform(10)")
+        if not isinstance(self.name, str) or not self.name or self.name.startswith("$"):
+            raise SettingsError(f"the name of a phase is text that does not begin with $, not {self.name!r}.")
+        check_kind(f"gate of phase {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
+        if self.episodes is not None and self.steps is not None:
+            raise SettingsError(f"phase {self.name!r} has both episodes and steps. Give one of them.")
+        for unit in ("episodes", "steps"):
+            if getattr(self, unit) is not None:
+                check_count(f"{unit} of phase {self.name!r}", getattr(self, unit))
+
+    def length(self) -> tuple[int | None, str]:
+        """How long it lasts, and in what unit."""
+        return (self.steps, "steps") if self.steps is not None else (self.episodes, "episodes")
+
+
+class Phases(Curriculum):
+    """Phases in a fixed order.
+
+    A phase counts the episodes that it drew itself: those still under way from the phase before belong to that one.
+    When the last phase has a length, its end is a decision too, and it goes on.
+
+    >>> from cursus import Uniform
+    >>> from cursus.curricula import Phase
+    >>> course = Phases([Phase("warm-up", Uniform(4, ids=[0]), episodes=100), Phase("all", Uniform(4))])
+    >>> print(course.explain())
+    Phase 1 of 2, 'warm-up': 0 of 100 episodes done.
+    Uniform: each of 1 tasks is equally likely. This never changes.
+    """
+
+    def __init__(self, phases: Sequence[Phase]) -> None:
+        self._phases = list(phases)
+        if not self._phases:
+            raise SettingsError("Phases([]) has no phase.")
+        for place, phase in enumerate(self._phases):
+            check_kind("a phase", phase, Phase, "Phase('warm-up', Uniform(10), episodes=100)")
+            if phase.name in {other.name for other in self._phases[:place]}:
+                raise SettingsError(f"two phases are named {phase.name!r}.")
+            if phase.length()[0] is None and phase.gate is None and place < len(self._phases) - 1:
+                raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
+        super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
+        self._completed = False
+        self._lasted: list[int] = []
+        self._enter(0)
+
+    def _enter(self, place: int) -> None:
+        self._now, self._done = place, 0
+        gate = self._phases[place].gate
+        self._evidence = None if gate is None else gate.open(lowest=True)
+
+    @property
+    def phase(self) -> str:
+        """The name of the present phase."""
+        return self._phases[self._now].name
+
+    @property
+    def completed(self) -> bool:
+        """Whether the last phase has reached its end; it goes on all the same."""
+        return self._completed
+
+    def parts(self) -> tuple[Curriculum, ...]:
+        """Those of all phases."""
+        return tuple(phase.curriculum for phase in self._phases)
+
+    def sample(self, rng: TicketStream) -> Draw:
+        """Let the present phase draw."""
+        draw = self._phases[self._now].curriculum.sample(rng)
+        return Draw(draw.tasks, draw.tags * len(self._phases) + self._now)
+
+    def update(self, episodes: Episodes) -> list[Decision]:
+        """Give every episode to the phase that drew it, and count."""
+        decisions: list[Decision] = []
+        start = 0
+        while start < len(episodes):
+            place, own = self._origin(int(episodes.tag[start]))
+            stop = start + 1
+            while stop < len(episodes) and self._origin(int(episodes.tag[stop])) == (place, own):
+                stop += 1
+            counts = own and place == self._now
+            if counts:
+                stop = start + self._until_the_end(episodes.length[start:stop])
+            run = episodes[start:stop]
+            tags = run.tag // len(self._phases) if own else run.tag
+            decisions += self._phases[place].curriculum.update(run.with_tags(tags))
+            if counts:
+                decisions += self._count(run)
+            start = stop
+        return decisions
+
+    def _origin(self, tag: int) -> tuple[int, bool]:
+        """The phase that an episode belongs to, and whether it was drawn here."""
+        return (self._now, False) if tag == FOREIGN_TAG else (tag % len(self._phases), True)
+
+    def _until_the_end(self, lengths: IntArray) -> int:
+        """How many of these episodes the present phase still takes."""
+        length, unit = self._phases[self._now].length()
+        if self._completed:
+            return len(lengths)
+        if self._evidence is not None:
+            return 1  # a gate judges after every episode
+        if length is None:
+            return len(lengths)
+        done = self._done + np.cumsum(lengths if unit == "steps" else np.ones_like(lengths))
+        return min(int(np.searchsorted(done, length)) + 1, len(lengths))
+
+    def _count(self, run: Episodes) -> list[Decision]:
+        phase, ticket = self._phases[self._now], int(run.ticket[-1])
+        length, unit = phase.length()
+        self._done += int(run.length.sum()) if unit == "steps" else len(run)
+        if self._completed:
+            return []
+        passed = self._evidence is not None and self._evidence.add(bool(run.success[-1])) is Verdict.PROMOTE
+        if not passed and (length is None or self._done < length):
+            return []
+        figures: dict[str, Any] = {"phase": phase.name, unit: self._done, "needed": length}
+        why = f"{self._done:,} {unit}" if length is None else f"{self._done:,} of {length:,} {unit}"
+        if self._evidence is not None:
+            figures |= {"passed": passed, "gate": self._evidence.figures()}
+            why += (
+                f"; gate opened: {self._evidence.because(Verdict.PROMOTE)}"
+                if passed
+                else f"; gate shut: {self._evidence.seen()}"
+            )
+        if self._now == len(self._phases) - 1:
+            self._completed = True
+            return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", figures)]
+        self._lasted.append(self._done)
+        self._enter(self._now + 1)
+        text = f"phase '{phase.name}' ended after {why}: on to '{self.phase}'"
+        return [Decision("phase", ticket, text, {**figures, "next": self.phase})]
+
+    def weights(self) -> FloatArray:
+        """Those of the present phase."""
+        return self._phases[self._now].curriculum.weights()
+
+    def progress_of(self, tasks: IntArray) -> FloatArray | None:
+        """As the present phase measures it."""
+        return self._phases[self._now].curriculum.progress_of(tasks)
+
+    def glimpse(self, most: int = 4096) -> Glimpse | None:
+        """The notes of the present phase."""
+        return self._phases[self._now].curriculum.glimpse(most)
+
+    def state(self) -> Tree:
+        """The place in the sequence, and the states of all phases."""
+        return {
+            "now": self._now,
+            "done": self._done,
+            "completed": self._completed,
+            "gate": None if self._evidence is None else self._evidence.state(),
+            "lasted": list(self._lasted),
+            "phases": {phase.name: phase.curriculum.state() for phase in self._phases},
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue from a place in the sequence."""
+        now, done, completed, gate, lasted, phases = take(state, "now", "done", "completed", "gate", "lasted", "phases")
+        if set(phases) != {phase.name for phase in self._phases} or not 0 <= now < len(self._phases):
+            raise StateError(f"this state has the phases {sorted(phases)}: it belongs to other settings.")
+        for phase in self._phases:
+            phase.curriculum.load(phases[phase.name])
+        self._enter(int(now))
+        self._done, self._completed, self._lasted = int(done), bool(completed), [int(each) for each in lasted]
+        if (gate is None) != (self._evidence is None):
+            raise StateError(f"phase {self.phase!r} {'has' if gate is None else 'had'} a gate: this belongs to other settings.")
+        if self._evidence is not None:
+            self._evidence.load(gate)
+
+    def explain(self) -> str:
+        """Where in the sequence, and what is practised there."""
+        phase = self._phases[self._now]
+        length, unit = phase.length()
+        last = "the last one, " if self._now == len(self._phases) - 1 else ""
+        progress = f"{self._done:,} of {length:,} {unit} done" if length else f"{last}{self._done:,} {unit} done"
+        head = f"Phase {self._now + 1} of {len(self._phases)}, '{phase.name}': {progress}."
+        if self._evidence is not None and not self._completed:
+            head += f"\nGate: {self._evidence.reason()}."
+        return f"{head}\n{phase.curriculum.explain()}"
+
+    def explain_task(self, task: int) -> str:
+        """In the words of the present phase."""
+        return self._phases[self._now].curriculum.explain_task(task)
+
+    def status(self) -> dict[str, list[dict[str, Any]]]:
+        """A row per phase, and the tables of the present one."""
+        rows = []
+        for place, phase in enumerate(self._phases):
+            length, unit = phase.length()
+            standing = "done" if place < self._now else "current" if place == self._now else "ahead"
+            done = self._done if place == self._now else self._lasted[place] if place < self._now else 0
+            rows.append({"phase": phase.name, "status": standing, "done": done, "of": length, "unit": unit})
+        return {"phases": rows, **self._phases[self._now].curriculum.status()}
+
+    def settings(self) -> Mapping[str, Any]:
+        """`phases`."""
+        return {"phases": self._phases}

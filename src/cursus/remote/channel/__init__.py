@@ -1,0 +1,18 @@
+"""What an owner and its members share: rings of records towards the owner, snapshots of arrays from it."""
+
+from cursus.remote.channel.base import Address, Member, MemberState, Memory, Snapshot
+from cursus.remote.channel.local import Local
+from cursus.remote.channel.make import attach, make_memory
+from cursus.remote.channel.shared import Shared
+
+__all__ = [
+    "Address",
+    "Local",
+    "Member",
+    "MemberState",
+    "Memory",
+    "Shared",
+    "Snapshot",
+    "attach",
+    "make_memory",
+]

@@ -1,0 +1,272 @@
+"""The ledger of a run: an append-only file of events, one JSON object per line.
+
+Every event has a number `n`. An event of the kind `resume` says that those from number `cut` on were superseded: they
+stay in the file and count nowhere.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cursus.runs import checkpoint
+from cursus.errors import LedgerError
+from cursus.runs.folder import RunFolder
+
+SCHEMA = 1
+_FLUSH_BYTES = 1 << 16
+_FLUSH_SECONDS = 1.0
+
+
+class Ledger:
+    """The writer of a run's events. One at a time may hold a run.
+
+    Events are gathered and written together: when 64 KiB have come together, when a second has passed, and after a
+    decision. What was written survives the death of the process; the end of a line that was cut off is removed when
+    the run is opened again.
+
+    Writing happens at the door: `flush_if_due` is called *before* a change is made, so that a full disk is an error
+    that changed nothing. The call can be made again when there is room.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._lock = _take_lock(folder)
+        self._file = -1
+        try:
+            self._file = _open(folder.events, os.O_WRONLY | os.O_APPEND)
+        except LedgerError:
+            self._let_go()
+            raise
+        self._process = os.getpid()
+        self._next = 0
+        self._lines: list[bytes] = []
+        self._waiting_bytes = 0
+        self._urgent = False
+        self._flushed_at = time.monotonic()
+
+    @classmethod
+    def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
+        """Begin a new run in a folder that holds none. One that ended before its first checkpoint counts as none."""
+        folder = RunFolder(path)
+        _make_folder(folder.path)
+        ledger = cls(folder)
+        try:
+            if checkpoint.list_checkpoints(folder.checkpoints):
+                raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
+            os.ftruncate(ledger._file, 0)
+            text = json.dumps(dict(config), indent=2) + "\n"
+            checkpoint.write_atomically(folder.config, text.encode())
+        except BaseException:
+            ledger._let_go()
+            raise
+        return ledger
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> tuple[Ledger, int]:
+        """Open a run to go on with it; also gives the number of bytes of a torn last line that were removed."""
+        folder = RunFolder(path)
+        folder.read_config()
+        if not folder.events.exists():
+            raise LedgerError(f"{folder.path} has no events.jsonl: there is nothing to resume.")
+        ledger = cls(folder)
+        try:
+            removed = _repair(folder.events)
+            ledger._next = 1 + max((event["n"] for event in _parsed(folder.events)), default=-1)
+            for place in (folder.path, folder.checkpoints):
+                checkpoint.sweep(place)
+        except BaseException:
+            ledger._let_go()
+            raise
+        return ledger, removed
+
+    @property
+    def position(self) -> int:
+        """The number of the next event."""
+        return self._next
+
+    def write(self, event: str, /, *, urgent: bool = False, **fields: Any) -> None:
+        """Add an event; it reaches the file with the next flush, an urgent one as soon as possible."""
+        line = json.dumps({"n": self._next, "event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+        self._lines.append(line)
+        self._waiting_bytes += len(line)
+        self._urgent |= urgent
+        self._next += 1
+
+    def flush_if_due(self) -> bool:
+        """Write what has been gathered if it is much, old or urgent; True if it was written."""
+        due = self._urgent or self._waiting_bytes >= _FLUSH_BYTES
+        if not due and time.monotonic() - self._flushed_at < _FLUSH_SECONDS:
+            return False
+        self.flush()
+        return True
+
+    def flush(self) -> None:
+        """Write everything that has been gathered."""
+        self._check_process()
+        data = b"".join(self._lines)
+        before = os.fstat(self._file).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            raise LedgerError(
+                f"{self.folder.events} cannot be written: {error.strerror}. Nothing is lost: what is missing waits in "
+                "memory. Make room and go on, or flush again."
+            ) from error
+        finally:
+            # The file knows best what has reached it, also when a signal interrupted the write.
+            left = data[os.fstat(self._file).st_size - before :]
+            self._lines = [left] if left else []
+            self._waiting_bytes = len(left)
+        self._urgent = False
+        self._flushed_at = time.monotonic()
+
+    def sync(self) -> None:
+        """Flush, and see it through to the disk."""
+        self.flush()
+        os.fsync(self._file)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Replace the status."""
+        checkpoint.write_atomically(self.folder.status, json.dumps(dict(status)).encode(), durable=False)
+
+    def close(self) -> None:
+        """Flush and let go of the run. If the flush fails the run is kept, and closing can be tried again."""
+        if self._file < 0:
+            return
+        if self._process == os.getpid():
+            self.flush()
+        self._let_go()
+
+    def abandon(self) -> None:
+        """Let go of the run without writing what has been gathered."""
+        if self._file >= 0:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        _HELD.discard(_identity(self._lock))
+        os.close(self._lock)
+        self._file = self._lock = -1
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise LedgerError(
+                f"the run {self.folder.path} is written by process {self._process}, this is {os.getpid()}: a forked "
+                "process must not write to it. Workers receive tasks; only the training process has a teacher."
+            )
+
+
+def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[str, Any]]:
+    """The events of a run, oldest first, also while it is being written.
+
+    Those that a resume superseded are left out; with `superseded=True` they come too, marked `"superseded": true`.
+    """
+    folder = RunFolder(path)
+    if not folder.events.exists():
+        raise LedgerError(f"{folder.path} is not a run: it has no events.jsonl.")
+    spans = valid_spans(folder)
+    for event in _parsed(folder.events):
+        if any(event["n"] in span for span in spans):
+            yield event
+        elif superseded:
+            yield {**event, "superseded": True}
+
+
+def valid_spans(folder: RunFolder) -> list[range]:
+    """Which event numbers count: the newest history, followed back from resume to resume."""
+    resumes = [
+        (event["n"], event["cut"])
+        for event in _parsed(folder.events, containing=b'"event":"resume"')
+        if event["event"] == "resume" and isinstance(event.get("cut"), int)
+    ]
+    spans: list[range] = []
+    end = sys.maxsize
+    for number, cut in reversed(resumes):
+        if number < end:
+            spans.append(range(number, end))
+            end = cut
+    return [*spans, range(end)][::-1]
+
+
+def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # still being written, or torn: repaired when the run is opened again
+            if containing not in line:
+                continue
+            try:
+                event = json.loads(line)
+                sound = isinstance(event["n"], int) and isinstance(event["event"], str)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                sound = False
+            if not sound:
+                raise LedgerError(f"line {number} of {path} is damaged: {line[:60]!r}")
+            yield event
+
+
+def _repair(path: Path) -> int:
+    """Cut off a last line that was not written to its end; how many bytes that were."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        keep, block = size, 1 << 16
+        tail = b""
+        while keep > 0 and b"\n" not in tail:
+            keep = max(0, size - len(tail) - block)
+            file.seek(keep)
+            tail = file.read(size - keep)
+        whole = keep + tail.rfind(b"\n") + 1 if b"\n" in tail else 0
+        if whole < size:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+        return size - whole
+
+
+_HELD: set[tuple[int, int, int]] = set()
+"""The locks that this process holds. The kernel's locks are per process: it would grant one a second time."""
+
+
+def _take_lock(folder: RunFolder) -> int:
+    """A lock that the kernel lets go of when its holder dies, and that forked workers do not inherit."""
+    handle = _open(folder.lock, os.O_RDWR)
+    try:
+        if _identity(handle) in _HELD:
+            raise LedgerError(f"the run {folder.path} is already open in this process. Close its teacher first.")
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise LedgerError(f"another process is writing to the run {folder.path}. Wait for it, or end it.") from None
+    except LedgerError:
+        os.close(handle)
+        raise
+    _HELD.add(_identity(handle))
+    return handle
+
+
+def _identity(handle: int) -> tuple[int, int, int]:
+    found = os.fstat(handle)
+    return os.getpid(), found.st_dev, found.st_ino
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be opened for writing: {error.strerror}.") from error
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"the run folder {str(path)!r} cannot be made: {error}.") from error

@@ -1,0 +1,231 @@
+"""Statistics of a course, against values computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cursus
+from cursus.errors import SettingsError, StateError
+from cursus.metrics import CurriculumStatistics, definition, effective_number, entropy, gini, normalised_entropy
+from cursus.metrics.labels import LabelTable
+
+STATS = "env_curriculum_stats"
+
+
+def test_gini_of_small_cases() -> None:
+    assert gini([1, 1, 1, 1]) == 0
+    assert gini([0, 0, 0, 1]) == pytest.approx(0.75)
+    assert gini([1, 2, 3, 4]) == pytest.approx(0.25)
+    assert gini([5]) == gini([]) == gini([0, 0]) == gini([1, np.nan]) == gini([1, np.inf]) == 0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_gini_is_half_the_mean_difference_over_the_mean(values: list[float]) -> None:
+    x = np.array(values)
+    if x.sum() > 1e-3:
+        expected = np.abs(x[:, None] - x[None, :]).mean() / (2 * x.mean())
+        assert gini(values) == pytest.approx(expected, abs=1e-9)
+
+
+def test_entropy_and_effective_number() -> None:
+    assert entropy([1, 1]) == pytest.approx(np.log(2))
+    assert normalised_entropy([3, 3, 3]) == pytest.approx(1.0)
+    assert normalised_entropy([7]) == 1.0
+    assert effective_number([1, 1, 0, 0]) == pytest.approx(2.0)
+    assert effective_number([]) == 0.0
+
+
+def settled(teacher: cursus.Teacher, success: list[bool], returns: list[float]) -> list[str]:
+    given = teacher.assign(range(len(success)))
+    teacher.report(given.tickets, success=success, returns=returns, lengths=[1] * len(success))
+    return [teacher.tasks[int(task)].label for task in given.tasks]
+
+
+def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
+    teacher = cursus.Teacher(cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(3), label_by=["a"])), seed=1)
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    averages: dict[str, float] = {}
+    drawn: list[str] = []
+    for turn in range(20):
+        returns = [float(turn + env) for env in range(4)]
+        labels = settled(teacher, [True, False, turn % 2 == 0, True], returns)
+        drawn += labels
+        for label, value in zip(labels, returns, strict=True):
+            averages[label] = averages[label] + 0.1 * (value - averages[label]) if label in averages else value
+    counts = {label: drawn.count(label) for label in set(drawn)}
+    figures = statistics.report()
+    for label, count in counts.items():
+        assert figures[f"{STATS}/per_label_samples_this_epoch/{label}"] == count
+        assert figures[f"{STATS}/per_label_completion_counts/{label}"] == count
+        assert figures[f"{STATS}/per_label_rewards/{label}"] == pytest.approx(averages[label])
+        assert figures[f"{STATS}/pool_composition_fraction/{label}"] == 0.5
+    assert figures[f"{STATS}/sampling_gini"] == pytest.approx(gini(list(counts.values())))
+    assert figures[f"{STATS}/pool_occupancy_gini"] == pytest.approx(gini(teacher.curriculum.counts))  # type: ignore[attr-defined]
+    assert figures["overview/sampling_entropy_normalized"] == pytest.approx(normalised_entropy(list(counts.values())))
+    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(teacher.curriculum.weights()))
+    assert figures[f"{STATS}/total_completions"] == 80
+    again = statistics.report()
+    assert all(value == 0 for name, value in again.items() if "this_epoch" in name)
+    assert again[f"{STATS}/total_completions"] == 80
+
+
+def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None:
+    course = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
+    statistics = CurriculumStatistics(course)
+    averages: dict[str, float] = {}
+    for turn in range(60):
+        episodes = cursus.Episodes.of([turn % 3 == 0], task=turn % 4, first_ticket=turn)
+        statistics.released(episodes, course.update(episodes))
+        label, score = course.tasks.label(turn % 4), float(course.scores()[turn % 4])
+        averages[label] = averages[label] + 0.1 * (score - averages[label]) if label in averages else score
+    figures = statistics.report()
+    for label, value in averages.items():
+        assert figures[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
+    assert figures[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(course.scores()[0])
+    assert figures[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
+    loss = figures[f"{STATS}/pool_lp_gini"] - figures[f"{STATS}/task_probability_gini"]
+    assert figures[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)
+
+
+def test_every_figure_has_a_definition() -> None:
+    teacher = cursus.Teacher(cursus.Pool(500, size=20, min_presentations=2), seed=0)
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    for _ in range(300):
+        settled(teacher, [False] * 8, [0.0] * 8)
+    figures = statistics.report()
+    assert [name for name in figures if definition(name) is None] == []
+    assert all(np.isfinite(value) for value in figures.values())
+    assert figures[f"{STATS}/num_evicted"] == teacher.curriculum.evicted > 0  # type: ignore[attr-defined]
+
+
+def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
+    teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum, max_labels=50))
+    for _ in range(100):
+        settled(teacher, [True] * 10, [1.0] * 10)
+    figures = statistics.report()
+    assert sum("per_label_success" in name for name in figures) <= 50
+    assert figures[f"{STATS}/labels_dropped"] > 900
+    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 1000
+
+
+def test_one_batch_with_more_labels_than_there_may_be_keeps_the_bound() -> None:
+    teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum, max_labels=10))
+    settled(teacher, [True] * 256, [2.0] * 256)
+    figures = statistics.report()
+    successes = {name: value for name, value in figures.items() if "per_label_success" in name}
+    assert len(successes) == 10
+    assert set(successes.values()) == {1.0}
+    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 256
+    assert figures[f"{STATS}/labels_dropped"] >= 246
+
+
+@given(st.integers(1, 8), st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 15), min_size=1)), max_size=20))
+def test_the_bound_holds_and_every_batch_finds_its_labels(most: int, batches: list[tuple[bool, list[int]]]) -> None:
+    table = LabelTable(cursus.tasks.Discrete(16), ("count",), most)
+    for results, tasks in batches:
+        rows = table.rows_of(np.array(tasks), results=results)
+        names = [name for name, _ in table.items("count")]
+        assert len(table) == len(names) <= most
+        assert len(table["count"]) == len(table.ages()) == len(names)
+        labels = table.names_of(np.array(tasks))
+        assert len({row for row in rows.tolist() if row >= 0}) == min(len(set(labels)), most)
+        assert all(row == -1 or names[row] == label for row, label in zip(rows.tolist(), labels, strict=True))
+
+
+def test_figures_over_more_tasks_than_are_looked_at_are_those_of_all() -> None:
+    labelled = cursus.tasks.Product(b=range(4096), a=["x", "y"], label_by=["a"])
+    for space in (cursus.tasks.Discrete(4097), cursus.tasks.Discrete(10_000), labelled):
+        figures = CurriculumStatistics(cursus.LearningProgress(space)).report()
+        assert figures["overview/effective_tasks"] == pytest.approx(space.size)
+    assert figures[f"{STATS}/pool_composition_fraction/a=x"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_effective_tasks_of_some_are_those_of_all_and_never_more() -> None:
+    course = cursus.LearningProgress(20_000)
+    for start in range(0, 20_000, 200):
+        tasks = np.arange(start, start + 200)
+        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
+    figures = CurriculumStatistics(course).report()
+    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(course.weights()), rel=0.1)
+    for ticket in range(20_000, 30_000, 100):
+        course.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
+    assert 0 < CurriculumStatistics(course).report()["overview/effective_tasks"] <= 20_000
+
+
+def test_staleness_counts_batches_of_results() -> None:
+    course = cursus.Uniform(cursus.tasks.Named(["walk", "run"]))
+    statistics = CurriculumStatistics(course)
+    for turn in range(5):
+        statistics.assigned(np.array([0, 1]))
+        statistics.assigned(np.array([1]))
+        statistics.released(cursus.Episodes.of([True], task=1 if turn == 1 else 0, first_ticket=turn), [])
+    figures = statistics.report()
+    assert figures["overview/staleness_max"] == 3
+    assert figures["overview/staleness_mean"] == 1.5
+
+
+def test_the_return_of_a_censored_episode_is_not_known_and_its_success_is_false() -> None:
+    statistics = CurriculumStatistics(cursus.Uniform(cursus.tasks.Named(["walk", "run"])))
+    episodes = cursus.Episodes.of([True, False, False], task=[0, 0, 1])
+    episodes.returns[:] = [8.0, 0.0, 0.0]
+    episodes.outcome[1:] = cursus.types.Outcome.CENSORED
+    statistics.released(episodes, [])
+    figures = statistics.report()
+    assert figures[f"{STATS}/per_label_rewards/walk"] == 8.0
+    assert figures[f"{STATS}/per_label_success/walk"] == pytest.approx(0.9)
+    assert f"{STATS}/per_label_rewards/run" not in figures
+    assert figures[f"{STATS}/per_label_completion_counts/run"] == 1
+
+
+def test_statistics_name_their_curriculum() -> None:
+    course = cursus.Uniform(3)
+    assert CurriculumStatistics(course).curriculum is course
+
+
+def test_a_state_of_other_settings_is_refused() -> None:
+    course = cursus.Uniform(30)
+    statistics = CurriculumStatistics(course, tracked=1)
+    statistics.released(cursus.Episodes.of([True] * 30, task=np.arange(30)), [])
+    saved = statistics.state()
+    for tracked in (0, 2, 3):
+        with pytest.raises(StateError, match=f"tracked={tracked}"):
+            CurriculumStatistics(course, tracked=tracked).load(saved)
+    with pytest.raises(StateError, match="rows"):
+        CurriculumStatistics(course, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
+    smaller = CurriculumStatistics(course, tracked=1, max_labels=8)
+    smaller.load(saved)
+    assert sum("per_label_success" in name for name in smaller.report()) <= 8
+
+
+def test_a_curriculum_without_notes_has_figures_by_label() -> None:
+    teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=0)
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    settled(teacher, [True, False], [1.0, 0.0])
+    figures = statistics.report()
+    assert figures[f"{STATS}/per_label_completion_counts/walk"] == 2
+    assert not any("lp_scores" in name for name in figures)
+
+
+def test_statistics_continue_with_a_resumed_run(tmp_path: Path) -> None:
+    def course() -> cursus.Pool:
+        return cursus.Pool(500, size=20, min_presentations=2)
+
+    teacher = cursus.Teacher(course(), seed=0, run=tmp_path / "run")
+    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    for _ in range(50):
+        settled(teacher, [True, False, False], [1.0, 0.0, 2.0])
+    teacher.checkpoint()
+    expected = statistics.report()
+    teacher.close()
+    again = cursus.Teacher.resume(course(), tmp_path / "run")
+    assert again.watch(CurriculumStatistics(again.curriculum)).report() == expected
+    with pytest.raises(SettingsError, match="is here already"):
+        again.watch(CurriculumStatistics(again.curriculum))
+    again.close()
