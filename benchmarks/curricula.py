@@ -21,6 +21,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
+from cursus.remote import Hub, RemoteTeacher
 from reporting import Figures, main, table
 
 SIZES = (10, 1_000, 100_000, 1_000_000)
@@ -119,16 +120,17 @@ def memory_mb(size: int) -> float:
 def remote_us() -> tuple[float, float]:
     """Microseconds for a worker to take its next task, and to report a result, through shared memory."""
     taking = reporting = 0.0
-    with cursus.Teacher(cursus.LearningProgress(1_000)) as teacher, cursus.remote.RemoteTeacher(teacher.remote()) as remote:
+    teacher = cursus.Teacher(cursus.LearningProgress(1_000))
+    with teacher, Hub(teacher) as hub, RemoteTeacher(hub.seat()) as remote:
         for turn in range(4_000):
             begin = time.perf_counter()
             remote.assign()
             taken = time.perf_counter()
-            remote.report(success=True, returns=1.0, length=5)
+            remote.report(success=True, returns=1.0, lengths=5)
             reporting += time.perf_counter() - taken
             taking += taken - begin
             if turn % 200 == 0:
-                teacher.drain()
+                hub.drain()
     return taking / 4_000 * 1e6, reporting / 4_000 * 1e6
 
 

@@ -12,8 +12,9 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import vector as wrappers
 
 import cursus
-from cursus.adapters.gymnasium import CurriculumEnv
+from cursus.adapters.gymnasium import CurriculumEnv, RemoteCurriculumEnv, TaskHolder
 from cursus.errors import ResultError, SettingsError
+from cursus.remote import Hub
 from worlds import Corridor
 
 
@@ -126,25 +127,25 @@ def test_a_reset_that_fails_gives_its_task_back_at_the_next(space: Any, settings
     [(Holey(10), {}), (cursus.tasks.Discrete(10), {"set_task": lambda env, task: env.unwrapped.take(task)})],
 )
 def test_a_reset_at_a_seat_that_fails_gives_its_task_back(space: Any, settings: Any) -> None:
-    with cursus.Teacher(cursus.Uniform(space)) as teacher:
-        env = CurriculumEnv(Moody(), seat=teacher.remote(memory="local"), **settings)
+    with cursus.Teacher(cursus.Uniform(space)) as teacher, Hub(teacher, memory="local") as hub:
+        env = RemoteCurriculumEnv(Moody(), hub.seat(), **settings)
         failures = goes_on(env)
         assert failures > 5
         env.close()
-        teacher.drain()
+        hub.drain()
         counts = teacher.counts
         assert (counts.finished, counts.withdrawn, counts.in_flight) == (30 - failures, failures, 0)
 
 
 def test_a_holder_without_a_task_says_what_to_do() -> None:
-    with pytest.raises(SettingsError, match="CurriculumVecEnv"):
-        CurriculumEnv(Corridor()).reset()
+    with pytest.raises(SettingsError, match="CurriculumVecEnvWrapper"):
+        TaskHolder(Corridor()).reset()
 
 
 def test_a_success_that_is_neither_true_nor_false_is_refused() -> None:
     env = CurriculumEnv(Corridor(longest=1), course(), success=lambda info: 0.5)
     env.reset()
-    with pytest.raises(ResultError, match=r"0\.5: it must be true or false"):
+    with pytest.raises(ResultError, match=r"success must be true or false, got 0.5"):
         env.step(0)
 
 

@@ -17,6 +17,7 @@ pytest.importorskip("pufferlib", reason="PufferLib is not installed: make puffer
 import cursus
 from cursus.adapters import pufferlib as adapter
 from cursus.errors import SettingsError, TeacherError, WorkerError
+from cursus.remote import Hub
 from worlds import Corridor, Trouble
 
 
@@ -32,15 +33,15 @@ def played(envs: Any, steps: int) -> None:
 @pytest.mark.parametrize("make", [lambda: cursus.LearningProgress(5), lambda: cursus.Staged(["walk", "run", "fly"])])
 def test_workers_are_taught_and_everything_is_accounted_for(backend: Any, make: Any) -> None:
     settings = {"num_workers": 2, "overwork": True} if backend == "multiprocessing" else {}
-    with cursus.Teacher(make()) as teacher:
-        envs = adapter.make(Corridor, teacher, num_envs=4, backend=backend, **settings)
+    with cursus.Teacher(make()) as teacher, Hub(teacher) as hub:
+        envs = adapter.make(Corridor, hub, num_envs=4, backend=backend, **settings)
         played(envs, 1500)
         envs.close()
         counts = teacher.counts
         assert counts.finished > 300
         assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
         assert counts.in_flight == 0
-        assert teacher.staleness.episodes == counts.assigned
+        assert hub.staleness.episodes == counts.assigned
         if isinstance(teacher.curriculum, cursus.Staged):
             assert teacher.curriculum.stage == "fly"
 
@@ -51,8 +52,8 @@ def test_workers_are_taught_and_everything_is_accounted_for(backend: Any, make: 
 @pytest.mark.parametrize("batch", [{}, {"batch_size": 2}, {"batch_size": 2, "sync_traj": False}])
 @pytest.mark.timeout(60)
 def test_a_worker_that_dies_is_named_at_once(what: str, how: str, batch: dict[str, Any]) -> None:
-    with cursus.Teacher(cursus.Uniform(5)) as teacher:
-        envs = adapter.make(partial(Trouble, what, at=30), teacher, num_envs=4, num_workers=2, overwork=True, **batch)
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub:
+        envs = adapter.make(partial(Trouble, what, at=30), hub, num_envs=4, num_workers=2, overwork=True, **batch)
         envs.async_reset(seed=1)
         heard = time.monotonic()
         with pytest.raises(WorkerError, match=rf"worker \d \(pid \d+, environments (0 to 1|2 to 3)\) died \({how}"):
@@ -73,8 +74,8 @@ def test_a_worker_that_dies_is_named_at_once(what: str, how: str, batch: dict[st
 
 @pytest.mark.timeout(60)
 def test_a_worker_that_is_killed_ends_the_wait_for_it_and_loses_what_it_had_open() -> None:
-    with cursus.Teacher(cursus.Uniform(5)) as teacher:
-        envs = adapter.make(partial(Trouble, "stop", at=30), teacher, num_envs=2, num_workers=2, overwork=True)
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub:
+        envs = adapter.make(partial(Trouble, "stop", at=30), hub, num_envs=2, num_workers=2, overwork=True)
         envs.async_reset(seed=1)
         victim = envs.processes[1]
         threading.Timer(1.5, os.kill, (victim.pid, signal.SIGKILL)).start()
@@ -85,7 +86,7 @@ def test_a_worker_that_is_killed_ends_the_wait_for_it_and_loses_what_it_had_open
         envs.close()
         assert teacher.counts.lost == 2
         assert teacher.counts.in_flight == 0
-        again = adapter.make(Corridor, teacher, num_envs=2, num_workers=2, overwork=True)
+        again = adapter.make(Corridor, hub, num_envs=2, num_workers=2, overwork=True)
         played(again, 50)
         again.close()
         assert teacher.counts.in_flight == 0
@@ -94,9 +95,9 @@ def test_a_worker_that_is_killed_ends_the_wait_for_it_and_loses_what_it_had_open
 @pytest.mark.parametrize("backend", ["serial", "multiprocessing"])
 def test_seats_that_were_left_are_taken_again(backend: Any) -> None:
     settings = {"num_workers": 2} if backend == "multiprocessing" else {}
-    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub:
         for _ in range(6):
-            envs = adapter.make(Corridor, teacher, num_envs=64, backend=backend, **settings)
+            envs = adapter.make(Corridor, hub, num_envs=64, backend=backend, **settings)
             played(envs, 3)
             envs.close()
             envs.close()
@@ -104,31 +105,35 @@ def test_seats_that_were_left_are_taken_again(backend: Any) -> None:
         assert counts.assigned == counts.finished + counts.lost + counts.withdrawn >= 6 * 64
 
 
-def test_the_first_call_decides_how_many_seats_there_are() -> None:
-    with cursus.Teacher(cursus.Uniform(5)) as teacher:
-        first = adapter.make(Corridor, teacher, num_envs=4, backend="serial", members=10)
+def test_a_hub_has_so_many_seats_and_no_more() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher, members=10) as hub:
+        first = adapter.make(Corridor, hub, num_envs=4, backend="serial")
         for _ in range(3):
             with pytest.raises(SettingsError, match="all 10 rings"):
-                adapter.make(Corridor, teacher, num_envs=7, backend="serial", members=100)
-        second = adapter.make(Corridor, teacher, num_envs=6, backend="serial")
+                adapter.make(Corridor, hub, num_envs=7, backend="serial")
+        second = adapter.make(Corridor, hub, num_envs=6, backend="serial")
         for envs in (first, second):
             played(envs, 5)
         first.close()
         second.close()
     with pytest.raises(TeacherError, match="closed"):
-        adapter.make(Corridor, teacher, num_envs=4, backend="serial")
+        adapter.make(Corridor, hub, num_envs=4, backend="serial")
 
 
 def test_a_beginning_that_fails_leaves_its_seats() -> None:
-    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub:
         for _ in range(4):
             with pytest.raises(Exception, match="num_envs must be divisible by batch_size"):
-                adapter.make(Corridor, teacher, num_envs=100, num_workers=2, batch_size=30)
-        adapter.make(Corridor, teacher, num_envs=256, backend="serial").close()
+                adapter.make(Corridor, hub, num_envs=100, num_workers=2, batch_size=30)
+        adapter.make(Corridor, hub, num_envs=256, backend="serial").close()
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(SettingsError, match="teacher"):
+    with pytest.raises(SettingsError, match="hub"):
         adapter.make(Corridor, cursus.Uniform(3), num_envs=2)  # type: ignore[arg-type]
-    with cursus.Teacher(cursus.Uniform(3)) as teacher, pytest.raises(SettingsError, match="multiprocessing"):
-        adapter.make(Corridor, teacher, num_envs=2, backend="ray")  # type: ignore[arg-type]
+    with (
+        cursus.Teacher(cursus.Uniform(3)) as teacher,
+        Hub(teacher) as hub,
+        pytest.raises(SettingsError, match="multiprocessing"),
+    ):
+        adapter.make(Corridor, hub, num_envs=2, backend="ray")  # type: ignore[arg-type]

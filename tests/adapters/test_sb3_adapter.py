@@ -18,8 +18,8 @@ from stable_baselines3.common.logger import configure
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMonitor, VecNormalize
 
 import cursus
-from cursus.adapters.gymnasium import CurriculumEnv
-from cursus.adapters.sb3 import CurriculumCallback, CurriculumVecEnv, CursusVecEnv
+from cursus.adapters.gymnasium import TaskHolder
+from cursus.adapters.sb3 import CurriculumCallback, CurriculumVecEnvWrapper, SB3VecEnv
 from cursus.errors import SettingsError, WorkerError
 from worlds import Corridor, GoalCartPole, Trouble
 
@@ -37,7 +37,7 @@ def course() -> cursus.Staged:
 @pytest.mark.timeout(240)
 def test_ppo_learns_through_the_stages_on_our_vector_environment(tmp_path: Path) -> None:
     taught = balancing()
-    envs = CursusVecEnv(
+    envs = SB3VecEnv(
         cursus.make_vec(
             lambda: GoalCartPole(GOALS), 8, curriculum=taught, autoreset="same_step", num_workers=2, start_method="fork", seed=1
         )
@@ -59,8 +59,8 @@ def test_ppo_learns_through_the_stages_on_our_vector_environment(tmp_path: Path)
 @pytest.mark.timeout(240)
 def test_dqn_learns_on_a_wrapped_dummy_vec_env() -> None:
     taught = balancing()
-    inner = DummyVecEnv([lambda: CurriculumEnv(GoalCartPole(GOALS))] * 4)
-    envs = CurriculumVecEnv(VecMonitor(inner), taught, seed=2)
+    inner = DummyVecEnv([lambda: TaskHolder(GoalCartPole(GOALS))] * 4)
+    envs = CurriculumVecEnvWrapper(VecMonitor(inner), taught, seed=2)
     model = DQN(
         "MlpPolicy", envs, learning_starts=500, exploration_fraction=0.3, learning_rate=2e-3, train_freq=2, gradient_steps=2,
         target_update_interval=200, seed=2, device="cpu",
@@ -72,7 +72,7 @@ def test_dqn_learns_on_a_wrapped_dummy_vec_env() -> None:
 
 
 def test_terminal_observation_and_truncation_are_right() -> None:
-    envs = CursusVecEnv(
+    envs = SB3VecEnv(
         cursus.make_vec(Corridor, 4, curriculum=course(), autoreset="same_step", num_workers=2, start_method="fork", seed=5)
     )
     observations = envs.reset()
@@ -96,7 +96,7 @@ def test_terminal_observation_and_truncation_are_right() -> None:
 
 
 def test_the_interface_of_a_vec_env() -> None:
-    envs = CursusVecEnv(cursus.make_vec(Corridor, 5, autoreset="same_step", num_workers=2, start_method="fork"))
+    envs = SB3VecEnv(cursus.make_vec(Corridor, 5, autoreset="same_step", num_workers=2, start_method="fork"))
     envs.seed(3)
     first = envs.reset()
     envs.seed(3)
@@ -109,11 +109,11 @@ def test_the_interface_of_a_vec_env() -> None:
     assert not envs.has_attr("smell")
     envs.close()
     with pytest.raises(SettingsError, match="same_step"):
-        CursusVecEnv(cursus.make_vec(Corridor, 2, num_workers=1))
+        SB3VecEnv(cursus.make_vec(Corridor, 2, num_workers=1))
 
 
 def test_normalisation_and_evaluation_work_on_it() -> None:
-    envs = CursusVecEnv(cursus.make_vec("CartPole-v1", 4, autoreset="same_step", num_workers=1))
+    envs = SB3VecEnv(cursus.make_vec("CartPole-v1", 4, autoreset="same_step", num_workers=1))
     normalised = VecNormalize(envs)
     model = PPO("MlpPolicy", normalised, n_steps=32, batch_size=64, device="cpu", seed=0)
     model.learn(256)
@@ -124,9 +124,9 @@ def test_normalisation_and_evaluation_work_on_it() -> None:
 
 @pytest.mark.parametrize("kind", ["dummy", "subproc"])
 def test_stale_starts_are_only_those_that_end_in_the_step_of_a_decision(kind: str) -> None:
-    makers = [lambda: CurriculumEnv(Corridor())] * 8
+    makers = [lambda: TaskHolder(Corridor())] * 8
     inner = DummyVecEnv(makers) if kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
-    envs = CurriculumVecEnv(inner, course(), seed=1)
+    envs = CurriculumVecEnvWrapper(inner, course(), seed=1)
     inner.seed(1)
     envs.reset()
     stale = decided = 0
@@ -149,7 +149,7 @@ def test_stale_starts_are_only_those_that_end_in_the_step_of_a_decision(kind: st
 
 @pytest.mark.parametrize("num_envs", [1, 31, 32, 128])
 def test_any_number_of_sb3_environments_reaches_the_last_stage(num_envs: int) -> None:
-    envs = CurriculumVecEnv(DummyVecEnv([lambda: CurriculumEnv(Corridor(longest=5))] * num_envs), course())
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor(longest=5))] * num_envs), course())
     envs.reset()
     while envs.teacher.counts.finished < 300 + 12 * num_envs:
         envs.step(np.zeros(num_envs, dtype=int))
@@ -158,7 +158,7 @@ def test_any_number_of_sb3_environments_reaches_the_last_stage(num_envs: int) ->
 
 
 def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCaptureFixture) -> None:
-    envs = CurriculumVecEnv(DummyVecEnv([lambda: CurriculumEnv(Corridor())] * 4), course())
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())] * 4), course())
     envs.reset()
     with caplog.at_level(logging.INFO, logger="cursus"):
         for _ in range(300):
@@ -167,7 +167,7 @@ def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCap
     assert len(promoted) == 2
     assert "promoted from 'a' to 'b': success" in promoted[0]
     assert promoted[0].endswith("4 environments)")
-    assert any("drawn anew" in record.getMessage() and "all 4 environments" in record.getMessage() for record in caplog.records)
+    assert any("resampled" in record.getMessage() and "all 4 environments" in record.getMessage() for record in caplog.records)
     envs.close()
 
 
@@ -177,8 +177,8 @@ def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCap
 )
 def test_a_fault_in_an_sb3_worker_is_named_within_a_second(what: str, complaint: str, start_method: str) -> None:
     """SB3 alone waits for ever here (fork), or raises a bare EOFError and then hangs in close (forkserver)."""
-    makers: list[Any] = [lambda: CurriculumEnv(Corridor())] * 2 + [lambda: CurriculumEnv(Trouble(what, at=5))]
-    envs = CurriculumVecEnv(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=1.0)
+    makers: list[Any] = [lambda: TaskHolder(Corridor())] * 2 + [lambda: TaskHolder(Trouble(what, at=5))]
+    envs = CurriculumVecEnvWrapper(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=1.0)
     envs.reset()
     begin = time.monotonic()
     with pytest.raises(WorkerError, match=complaint if what == "hang" else rf"worker 2 \(pid \d+.*{complaint}"):
@@ -192,8 +192,8 @@ def test_a_fault_in_an_sb3_worker_is_named_within_a_second(what: str, complaint:
 
 
 def test_a_worker_killed_between_steps_is_named() -> None:
-    inner = SubprocVecEnv([lambda: CurriculumEnv(Corridor())] * 3, start_method="fork")
-    envs = CurriculumVecEnv(inner, course())
+    inner = SubprocVecEnv([lambda: TaskHolder(Corridor())] * 3, start_method="fork")
+    envs = CurriculumVecEnvWrapper(inner, course())
     envs.reset()
     os.kill(inner.processes[1].pid, signal.SIGKILL)
     inner.processes[1].join(5)
@@ -203,8 +203,8 @@ def test_a_worker_killed_between_steps_is_named() -> None:
 
 
 def test_environments_that_cannot_hold_a_task_are_refused() -> None:
-    with pytest.raises(SettingsError, match="CurriculumEnv"):
-        CurriculumVecEnv(DummyVecEnv([Corridor]), course())
+    with pytest.raises(SettingsError, match="TaskHolder"):
+        CurriculumVecEnvWrapper(DummyVecEnv([Corridor]), course())
 
 
 class Dying(Corridor):
@@ -218,8 +218,8 @@ class Dying(Corridor):
 
 @pytest.mark.parametrize("start_method", ["fork", "forkserver"])
 def test_a_death_outside_a_step_is_named_too(start_method: str) -> None:
-    makers: list[Any] = [lambda: CurriculumEnv(Corridor(longest=99))] * 2 + [lambda: CurriculumEnv(Dying(longest=99))]
-    envs = CurriculumVecEnv(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=5.0)
+    makers: list[Any] = [lambda: TaskHolder(Corridor(longest=99))] * 2 + [lambda: TaskHolder(Dying(longest=99))]
+    envs = CurriculumVecEnvWrapper(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=5.0)
     envs.reset()
     envs.reset()
     with pytest.raises(WorkerError, match=r"worker 2 .* died \(exit code 9\)"):
@@ -238,7 +238,7 @@ def test_infos_reach_sb3_as_the_environments_gave_them() -> None:
             *rest, info = super().step(action)
             return (*rest, {**info, "mixed": 1 if self.left % 2 else 0.5, "ragged": np.zeros(self.left + 1)})
 
-    envs = CursusVecEnv(cursus.make_vec(Odd, 4, autoreset="same_step", num_workers=1, info_keys=["mixed"]))
+    envs = SB3VecEnv(cursus.make_vec(Odd, 4, autoreset="same_step", num_workers=1, info_keys=["mixed"]))
     envs.reset()
     for _ in range(30):
         _, _, dones, infos = envs.step(np.zeros(4, dtype=int))

@@ -141,17 +141,20 @@ def test_a_crash_in_the_first_episodes_does_not_bend_the_course(crash: float) ->
 
 
 def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
-    with cursus.Teacher(cursus.Mixture(cursus.LearningProgress(2), cursus.Uniform(2), share=0.5)) as teacher:
+    with (
+        cursus.Teacher(cursus.Mixture(cursus.LearningProgress(2), cursus.Uniform(2), share=0.5)) as teacher,
+        cursus.remote.Hub(teacher, memory="local") as hub,
+    ):
         given = teacher.assign([0, 1])
         result = {"success": [True], "returns": [2.0], "lengths": [1]}
-        with pytest.raises(ResultError, match=r"the score of ticket 1 is 2: it must lie between 0 and 1"):
+        with pytest.raises(ResultError, match=r"the score of ticket 1 must lie between 0 and 1, got 2"):
             teacher.report(given.tickets[1:], **result, scores=[2.0])
         teacher.report(given.tickets[1:], **result, scores=[0.5])
         teacher.report(given.tickets[:1], **result)
-        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+        remote = cursus.remote.RemoteTeacher(hub.seat())
         remote.assign()
         with pytest.raises(ResultError, match="between 0 and 1"):
-            remote.report(success=True, returns=1.0, length=1, score=7.5)
+            remote.report(success=True, returns=1.0, lengths=1, scores=7.5)
         remote.close()
 
 

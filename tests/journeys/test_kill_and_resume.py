@@ -37,7 +37,7 @@ def go_on(kind: str, run: str, until: int, pause_s: float = 0.0) -> dict[str, fl
     """Begin the run, or resume it from its newest checkpoint; save every hundred episodes or so."""
     begun, course = (Path(run) / "config.json").exists(), make_course(kind)
     teacher = cursus.Teacher.resume(course, run) if begun else cursus.Teacher(course, run=run, seed=7)
-    statistics = teacher.watch(CurriculumStatistics(course))
+    statistics = teacher.observe(CurriculumStatistics(course))
     room = Classroom(teacher, ChainStudent(NUM_TASKS[kind], seed=7, learning=0.005), NUM_ENVS)
     if not begun:
         teacher.checkpoint(room.state())

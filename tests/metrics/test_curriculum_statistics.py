@@ -48,7 +48,7 @@ def settled(teacher: cursus.Teacher, success: list[bool], returns: list[float]) 
 
 def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
     teacher = cursus.Teacher(cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(3), label_by=["a"])), seed=1)
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     averages: dict[str, float] = {}
     drawn: list[str] = []
     for turn in range(20):
@@ -94,7 +94,7 @@ def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None
 
 def test_every_figure_has_a_definition() -> None:
     teacher = cursus.Teacher(cursus.Pool(500, size=20, min_presentations=2), seed=0)
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     for _ in range(300):
         settled(teacher, [False] * 8, [0.0] * 8)
     figures = statistics.report()
@@ -105,7 +105,7 @@ def test_every_figure_has_a_definition() -> None:
 
 def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
     teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum, max_labels=50))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum, max_labels=50))
     for _ in range(100):
         settled(teacher, [True] * 10, [1.0] * 10)
     figures = statistics.report()
@@ -116,7 +116,7 @@ def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
 
 def test_one_batch_with_more_labels_than_there_may_be_keeps_the_bound() -> None:
     teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum, max_labels=10))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum, max_labels=10))
     settled(teacher, [True] * 256, [2.0] * 256)
     figures = statistics.report()
     successes = {name: value for name, value in figures.items() if "per_label_success" in name}
@@ -206,7 +206,7 @@ def test_a_state_of_other_settings_is_refused() -> None:
 
 def test_a_curriculum_without_notes_has_figures_by_label() -> None:
     teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=0)
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     settled(teacher, [True, False], [1.0, 0.0])
     figures = statistics.report()
     assert figures[f"{STATS}/per_label_completion_counts/walk"] == 2
@@ -218,14 +218,14 @@ def test_statistics_continue_with_a_resumed_run(tmp_path: Path) -> None:
         return cursus.Pool(500, size=20, min_presentations=2)
 
     teacher = cursus.Teacher(course(), seed=0, run=tmp_path / "run")
-    statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+    statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     for _ in range(50):
         settled(teacher, [True, False, False], [1.0, 0.0, 2.0])
     teacher.checkpoint()
     expected = statistics.report()
     teacher.close()
     again = cursus.Teacher.resume(course(), tmp_path / "run")
-    assert again.watch(CurriculumStatistics(again.curriculum)).report() == expected
-    with pytest.raises(SettingsError, match="is here already"):
-        again.watch(CurriculumStatistics(again.curriculum))
+    assert again.observe(CurriculumStatistics(again.curriculum)).report() == expected
+    with pytest.raises(SettingsError, match="already"):
+        again.observe(CurriculumStatistics(again.curriculum))
     again.close()

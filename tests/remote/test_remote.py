@@ -17,6 +17,7 @@ import pytest
 import cursus
 from cursus.errors import ResultError, SettingsError, SharedMemoryError, TeacherError, TicketError
 from cursus.metrics import CurriculumStatistics
+from cursus.remote import Hub, RemoteTeacher, Seat
 from cursus.replay import replay
 
 MEMORIES = ["local", "shared"]
@@ -27,7 +28,7 @@ def balanced(teacher: cursus.Teacher) -> bool:
     return counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
 
 
-def sent(seat: cursus.remote.Seat) -> Any:
+def sent(seat: Seat) -> Any:
     return pickle.loads(pickle.dumps(seat))  # noqa: S301
 
 
@@ -44,14 +45,14 @@ def sent(seat: cursus.remote.Seat) -> Any:
     ids=["uniform", "staged", "learning progress", "pool", "mixture"],
 )
 def test_any_curriculum_runs_on_either_memory(memory: Any, make: Any) -> None:
-    with cursus.Teacher(make(), seed=3) as teacher:
-        remotes = [cursus.remote.RemoteTeacher(sent(teacher.remote(2, memory=memory))) for _ in range(3)]
+    with cursus.Teacher(make(), seed=3) as teacher, Hub(teacher, memory=memory) as hub:
+        remotes = [RemoteTeacher(sent(hub.seat(2))) for _ in range(3)]
         for _ in range(200):
             for remote in remotes:
                 for env in (0, 1):
                     remote.assign(env)
-                    remote.report(env, success=True, returns=1.0, length=3)
-            teacher.drain()
+                    remote.report(env, success=True, returns=1.0, lengths=3)
+            hub.drain()
             assert balanced(teacher)
         assert teacher.counts.finished == 1200
         if isinstance(teacher.curriculum, cursus.Staged):
@@ -61,113 +62,113 @@ def test_any_curriculum_runs_on_either_memory(memory: Any, make: Any) -> None:
 
 
 def test_results_are_credited_to_what_was_drawn() -> None:
-    with cursus.Teacher(cursus.LearningProgress(4), seed=1) as teacher:
-        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+    with cursus.Teacher(cursus.LearningProgress(4), seed=1) as teacher, Hub(teacher, memory="local") as hub:
+        remote = RemoteTeacher(hub.seat())
         played = np.zeros(4, dtype=int)
         for _ in range(500):
             played[remote.assign().id] += 1
-            remote.report(success=False, returns=0.0, length=1)
-        teacher.drain()
+            remote.report(success=False, returns=0.0, lengths=1)
+        hub.drain()
         assert teacher.curriculum.counts.tolist() == played.tolist()  # type: ignore[attr-defined]
         remote.close()
 
 
 def test_workers_follow_the_curriculum_and_the_delay_is_measured() -> None:
     course = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
-    with cursus.Teacher(course) as teacher:
-        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+    with cursus.Teacher(course) as teacher, Hub(teacher, memory="local") as hub:
+        remote = RemoteTeacher(hub.seat())
         seen = []
         for turn in range(300):
             seen.append(remote.assign().label)
-            remote.report(success=True, returns=1.0, length=1)
+            remote.report(success=True, returns=1.0, lengths=1)
             if turn % 10 == 9:
-                teacher.drain()
+                hub.drain()
         assert seen[0] == "walk"
         assert seen[-1] == "run"
         promoted = next(each.ticket for each in teacher.decisions if each.kind == "promotion")
-        last = max(place for place, label in enumerate(seen) if label == "walk")
+        last = max(index for index, label in enumerate(seen) if label == "walk")
         assert last <= promoted + 10
-        assert teacher.staleness.episodes == 300
-        assert 0 < teacher.staleness.mean <= teacher.staleness.most
+        assert hub.staleness.episodes == 300
+        assert 0 < hub.staleness.mean <= hub.staleness.most
         remote.close()
 
 
 def test_an_episode_that_is_open_when_its_worker_closes_is_withdrawn() -> None:
-    with cursus.Teacher(cursus.Uniform(3)) as teacher:
-        remote = cursus.remote.RemoteTeacher(teacher.remote(2, memory="shared"))
+    with cursus.Teacher(cursus.Uniform(3)) as teacher, Hub(teacher) as hub:
+        remote = RemoteTeacher(hub.seat(2))
         remote.assign(0)
         remote.assign(1)
         remote.assign(1)
         remote.close()
-        teacher.drain()
+        hub.drain()
         assert (teacher.counts.assigned, teacher.counts.withdrawn) == (3, 3)
 
 
 def test_wrong_use_is_refused() -> None:
-    with pytest.raises(SettingsError, match="teacher.remote"):
-        cursus.remote.RemoteTeacher("seat 3")  # type: ignore[arg-type]
-    with cursus.Teacher(cursus.Uniform(3)) as teacher:
-        seat = teacher.remote(memory="shared")
-        remote = cursus.remote.RemoteTeacher(seat)
+    with pytest.raises(SettingsError, match="Hub.seat"):
+        RemoteTeacher("seat 3")  # type: ignore[arg-type]
+    with cursus.Teacher(cursus.Uniform(3)) as teacher, Hub(teacher) as hub:
+        seat = hub.seat()
+        remote = RemoteTeacher(seat)
         with pytest.raises(TicketError, match="no open episode"):
-            remote.report(success=True, returns=0.0, length=1)
+            remote.report(success=True, returns=0.0, lengths=1)
         with pytest.raises(TicketError, match="not at this seat"):
             remote.assign(1)
         remote.assign()
-        for wrong in ({"returns": float("nan")}, {"length": 1.5}, {"success": "yes"}, {"score": float("inf")}):
+        for wrong in ({"returns": float("nan")}, {"lengths": 1.5}, {"success": "yes"}, {"scores": float("inf")}):
             with pytest.raises(ResultError):
-                remote.report(**{"success": True, "returns": 0.0, "length": 1, **wrong})
+                remote.report(**{"success": True, "returns": 0.0, "lengths": 1, **wrong})
         with pytest.raises(SharedMemoryError, match="one writer"):
-            cursus.remote.RemoteTeacher(seat)
+            RemoteTeacher(seat)
         remote.close()
     with pytest.raises(SharedMemoryError, match="closed"):
-        cursus.remote.RemoteTeacher(seat)
+        RemoteTeacher(seat)
 
 
-def worker(seat: cursus.remote.Seat, episodes: int) -> None:
-    remote = cursus.remote.RemoteTeacher(seat)
+def worker(seat: Seat, episodes: int) -> None:
+    remote = RemoteTeacher(seat)
     for number in range(episodes):
         task = remote.assign()
-        remote.report(success=task.id % 2 == 0, returns=float(number), length=1)
+        remote.report(success=task.id % 2 == 0, returns=float(number), lengths=1)
     remote.close()
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_workers_in_processes_report_everything_once(method: str, tmp_path: Path) -> None:
     context = multiprocessing.get_context(method)
-    with cursus.Teacher(cursus.LearningProgress(10), max_lag=10**9, run=tmp_path / "run") as teacher:
-        processes = [context.Process(target=worker, args=(teacher.remote(), 3000)) for _ in range(2)]
+    with cursus.Teacher(cursus.LearningProgress(10), max_lag=10**9, run=tmp_path / "run") as teacher, Hub(teacher) as hub:
+        processes = [context.Process(target=worker, args=(hub.seat(), 3000)) for _ in range(2)]
         for process in processes:
             process.start()
         while any(process.is_alive() for process in processes):
-            teacher.drain()
+            hub.drain()
         for process in processes:
             process.join()
             assert process.exitcode == 0
-        teacher.drain()
+        hub.drain()
         assert teacher.counts.assigned == teacher.counts.finished == 6000
         assert teacher.curriculum.counts.sum() == 6000  # type: ignore[attr-defined]
-        assert teacher.staleness.episodes == 6000
+        assert hub.staleness.episodes == 6000
     found = replay(tmp_path / "run")
     assert found.same
     assert found.episodes == 6000
 
 
-def play_for_ever(seat: cursus.remote.Seat, ready: Any) -> None:
-    remote = cursus.remote.RemoteTeacher(seat)
+def play_for_ever(seat: Seat, ready: Any) -> None:
+    remote = RemoteTeacher(seat)
     ready.set()
     while True:
         remote.assign()
-        remote.report(success=True, returns=1.0, length=1)
+        remote.report(success=True, returns=1.0, lengths=1)
 
 
 def test_workers_that_are_killed_lose_only_what_they_had_open() -> None:
     context = multiprocessing.get_context("fork")
     dice = np.random.default_rng(0)
-    with cursus.Teacher(cursus.LearningProgress(10), max_lag=10**9) as teacher:
-        seats = [teacher.remote() for _ in range(3)]
+    with cursus.Teacher(cursus.LearningProgress(10), max_lag=10**9) as teacher, Hub(teacher) as hub:
+        seats = [hub.seat() for _ in range(3)]
 
-        def start(seat: cursus.remote.Seat) -> Any:
+        def start(seat: Seat) -> Any:
             ready = context.Event()
             process = context.Process(target=play_for_ever, args=(seat, ready), daemon=True)
             process.start()
@@ -177,31 +178,31 @@ def test_workers_that_are_killed_lose_only_what_they_had_open() -> None:
         processes = [start(seat) for seat in seats]
         for _ in range(25):
             for _ in range(int(dice.integers(1, 8))):
-                teacher.drain()
+                hub.drain()
                 assert balanced(teacher)
             victim = int(dice.integers(3))
             os.kill(processes[victim].pid, signal.SIGKILL)
             processes[victim].join()
             if dice.random() < 0.5:  # sometimes the next worker is there before the loss was noticed
-                teacher.drain()
+                hub.drain()
             processes[victim] = start(seats[victim])
         for process in processes:
             process.kill()
             process.join()
-        teacher.drain()
+        hub.drain()
         assert teacher.counts.in_flight == 0
         assert teacher.counts.lost <= 28
         assert teacher.counts.finished > 500
         assert teacher.curriculum.counts.sum() == teacher.counts.finished  # type: ignore[attr-defined]
 
 
-def wait_for_the_teacher_to_go(seat: cursus.remote.Seat, found: Any) -> None:
-    remote = cursus.remote.RemoteTeacher(seat)
+def wait_for_the_teacher_to_go(seat: Seat, found: Any) -> None:
+    remote = RemoteTeacher(seat)
     found.send("attached")
     try:
         while True:
             remote.assign()
-            remote.report(success=True, returns=1.0, length=1)
+            remote.report(success=True, returns=1.0, lengths=1)
             time.sleep(0.01)
     except (TeacherError, SharedMemoryError) as error:
         found.send(str(error))
@@ -211,10 +212,11 @@ def test_a_worker_notices_that_its_teacher_is_gone() -> None:
     context = multiprocessing.get_context("spawn")
     mine, other = context.Pipe()
     teacher = cursus.Teacher(cursus.Uniform(3))
-    process = context.Process(target=wait_for_the_teacher_to_go, args=(teacher.remote(), other), daemon=True)
+    hub = Hub(teacher)
+    process = context.Process(target=wait_for_the_teacher_to_go, args=(hub.seat(), other), daemon=True)
     process.start()
     assert mine.recv() == "attached"
-    teacher.close()
+    hub.close()
     assert mine.poll(10)
     assert "gone" in mine.recv()
     process.join(10)
@@ -223,15 +225,16 @@ def test_a_worker_notices_that_its_teacher_is_gone() -> None:
 
 def test_what_remote_workers_had_open_is_lost_when_a_run_is_resumed(tmp_path: Path) -> None:
     teacher = cursus.Teacher(cursus.LearningProgress(5), run=tmp_path / "run")
+    hub = Hub(teacher, memory="local")
     given = teacher.assign([0])
-    remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+    remote = RemoteTeacher(hub.seat())
     remote.assign()
-    teacher.drain()
+    hub.drain()
     teacher.checkpoint()
     remote.close()
     teacher.close()
     again = cursus.Teacher.resume(cursus.LearningProgress(5), tmp_path / "run")
-    statistics = again.watch(CurriculumStatistics(again.curriculum))
+    statistics = again.observe(CurriculumStatistics(again.curriculum))
     assert again.assign([0]).tickets.tolist() == given.tickets.tolist()
     assert (again.counts.lost, again.counts.in_flight) == (1, 1)
     assert statistics.report()["env_curriculum_stats/total_samples"] == 0
@@ -240,14 +243,17 @@ def test_what_remote_workers_had_open_is_lost_when_a_run_is_resumed(tmp_path: Pa
 
 
 def test_a_drain_is_one_moment_in_a_replay(tmp_path: Path) -> None:
-    with cursus.Teacher(cursus.LearningProgress(5), run=tmp_path / "run", seed=3) as teacher:
-        slow, fast = (cursus.remote.RemoteTeacher(teacher.remote(memory="local")) for _ in range(2))
+    with (
+        cursus.Teacher(cursus.LearningProgress(5), run=tmp_path / "run", seed=3) as teacher,
+        Hub(teacher, memory="local") as hub,
+    ):
+        slow, fast = (RemoteTeacher(hub.seat()) for _ in range(2))
         slow.assign()
         for turn in range(300):
             fast.assign()
-            fast.report(success=turn % 2 == 0, returns=1, length=1)
+            fast.report(success=turn % 2 == 0, returns=1, lengths=1)
         slow.withdraw()
-        teacher.drain()
+        hub.drain()
         for _ in range(50):
             given = teacher.assign(range(8))
             teacher.report(given.tickets, success=[True] * 8, returns=[1] * 8, lengths=[1] * 8)
@@ -257,12 +263,12 @@ def test_a_drain_is_one_moment_in_a_replay(tmp_path: Path) -> None:
 
 def test_drawing_ahead_changes_nothing_about_a_staged_course(tmp_path: Path) -> None:
     course = cursus.Staged({"all": range(6)}, tasks=cursus.tasks.Product(a=["x", "y", "z"], b=range(2), label_by=["a"]))
-    with cursus.Teacher(course, run=tmp_path / "run") as teacher:
-        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+    with cursus.Teacher(course, run=tmp_path / "run") as teacher, Hub(teacher, memory="local") as hub:
+        remote = RemoteTeacher(hub.seat())
         for _ in range(20):
             remote.assign()
-            remote.report(success=False, returns=0, length=1)
-            teacher.drain()
+            remote.report(success=False, returns=0, lengths=1)
+            hub.drain()
             given = teacher.assign([0, 1])
             teacher.report(given.tickets, success=[False] * 2, returns=[0] * 2, lengths=[1] * 2)
         assert sum(row["drawn"] for row in course.status()["labels"]) == 40
@@ -274,15 +280,18 @@ def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
     for number in range(3):
         course = cursus.Uniform(1_000_000)
         run = tmp_path / "run"
-        with cursus.Teacher.resume(course, run) if number else cursus.Teacher(course, run=run, seed=3) as teacher:
-            remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+        with (
+            cursus.Teacher.resume(course, run) if number else cursus.Teacher(course, run=run, seed=3) as teacher,
+            Hub(teacher, memory="local") as hub,
+        ):
+            remote = RemoteTeacher(hub.seat())
             tasks = []
             for _ in range(10):
                 tasks.append(remote.assign().id)
-                remote.report(success=True, returns=1, length=1)
-                teacher.drain()
+                remote.report(success=True, returns=1, lengths=1)
+                hub.drain()
             remote.close()
-            teacher.drain()
+            hub.drain()
             teacher.checkpoint()
             sessions.append(set(tasks))
     assert not sessions[0] & sessions[1]
@@ -291,26 +300,43 @@ def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
 
 def test_what_the_teacher_learns_otherwise_reaches_remote_workers() -> None:
     course = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
-    with cursus.Teacher(course) as teacher:
-        remote = cursus.remote.RemoteTeacher(teacher.remote(memory="local"))
+    with cursus.Teacher(course) as teacher, Hub(teacher, memory="local") as hub:
+        remote = RemoteTeacher(hub.seat())
         for _ in range(30):
             given = teacher.assign(range(8))
             teacher.report(given.tickets, success=[True] * 8, returns=[1] * 8, lengths=[1] * 8)
         assert course.stage == "run"
-        teacher.drain()
+        hub.drain()
         assert remote.assign().label == "run"
         remote.close()
 
 
+def test_a_worker_reads_what_is_known_of_tasks() -> None:
+    with cursus.Teacher(cursus.LearningProgress(8)) as teacher, Hub(teacher) as hub, RemoteTeacher(hub.seat()) as remote:
+        for _ in range(400):
+            task = remote.assign()
+            remote.report(success=task.id > 5, returns=0.0, lengths=1)
+        while remote.known() is None or remote.known().counts.sum() < 400:  # type: ignore[union-attr]
+            hub.drain()
+        known, own = remote.known(), teacher.curriculum.glimpse()
+        assert known is not None
+        assert own is not None
+        for name in ("tasks", "weights", "scores", "counts"):
+            assert getattr(known, name).tolist() == getattr(own, name).tolist()
+        assert known.total == own.total == 8
+    with cursus.Teacher(cursus.Uniform(8)) as teacher, Hub(teacher) as hub, RemoteTeacher(hub.seat()) as remote:
+        assert remote.known() is None
+
+
 def test_statistics_that_nobody_asked_for_again_are_kept(tmp_path: Path) -> None:
     with cursus.Teacher(cursus.Uniform(5), run=tmp_path / "run") as teacher:
-        teacher.watch(CurriculumStatistics(teacher.curriculum))
+        teacher.observe(CurriculumStatistics(teacher.curriculum))
         teacher.assign(range(11))
         teacher.checkpoint()
     with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as teacher:
         teacher.checkpoint()
     with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as teacher:
-        statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
+        statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
         assert statistics.report()["env_curriculum_stats/total_samples"] == 11
 
 

@@ -26,7 +26,7 @@ CONFIG = {"schema": 1, "seed": 0, "max_lag": None, "ahead": 0, "curriculum": {}}
 def written(run: Path, events: int) -> Ledger:
     ledger = Ledger.create(run, CONFIG)
     for number in range(events):
-        ledger.write("note", value=number)
+        ledger.write("note", {"value": number})
     ledger.flush()
     return ledger
 
@@ -62,7 +62,7 @@ def test_a_torn_last_line_is_repaired_on_open_and_ignored_by_readers(tmp_path: P
     assert numbers(run) == [0, 1, 2]
     ledger, removed = Ledger.reopen(run)
     assert removed == len(torn)
-    ledger.write("note", value=3)
+    ledger.write("note", {"value": 3})
     ledger.close()
     assert numbers(run) == [0, 1, 2, 3]
 
@@ -88,14 +88,14 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
 
 def test_superseded_events_count_nowhere_and_can_still_be_read(tmp_path: Path) -> None:
     ledger = written(tmp_path / "run", 10)
-    ledger.write("resume", cut=4)
-    ledger.write("note", value="again")
-    ledger.write("resume", cut=2)
+    ledger.write("resume", {"cut": 4})
+    ledger.write("note", {"value": "again"})
+    ledger.write("resume", {"cut": 2})
     ledger.flush()
     assert numbers(tmp_path / "run") == [0, 1, 12]
     marked = [event["n"] for event in read_events(tmp_path / "run", superseded=True) if event.get("superseded")]
     assert marked == [2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
-    ledger.write("resume", cut=7)  # back to the branch that the first resume had left
+    ledger.write("resume", {"cut": 7})  # back to the branch that the first resume had left
     ledger.close()
     assert numbers(tmp_path / "run") == [0, 1, 2, 3, 4, 5, 6, 13]
 
@@ -103,7 +103,7 @@ def test_superseded_events_count_nowhere_and_can_still_be_read(tmp_path: Path) -
 def test_what_was_flushed_survives_sigkill(tmp_path: Path) -> None:
     def write_and_die(run: str) -> None:
         ledger = written(Path(run), 100)
-        ledger.write("note", value="never flushed")
+        ledger.write("note", {"value": "never flushed"})
         os.kill(os.getpid(), signal.SIGKILL)
 
     child = multiprocessing.get_context("fork").Process(target=write_and_die, args=(str(tmp_path / "run"),))
@@ -138,7 +138,7 @@ def test_a_full_disk_changes_nothing_and_loses_nothing(tmp_path: Path) -> None:
         size = RunFolder(run).events.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 333, resource.RLIM_INFINITY))
         given = teacher.assign(range(64))
-        teacher._ledger._urgent = True
+        teacher._journal.ledger.due_at = 0.0
         before = teacher.counts.finished
         columns = {"success": [True] * 64, "returns": [1.0] * 64, "lengths": [1] * 64}
         try:
@@ -208,7 +208,7 @@ def test_a_forked_process_cannot_write_what_its_parent_gathered(tmp_path: Path) 
         try:
             teacher.flush()
         except LedgerError as error:
-            teacher._ledger.close()
+            teacher._journal.ledger.close()
             os._exit(7 if "forked" in str(error) else 8)
 
     child = multiprocessing.get_context("fork").Process(target=intrude)
@@ -222,7 +222,7 @@ def test_a_forked_process_cannot_write_what_its_parent_gathered(tmp_path: Path) 
 def test_a_signal_in_the_middle_of_a_write_doubles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = written(tmp_path / "run", 0)
     for number in range(20):
-        ledger.write("note", value=number)
+        ledger.write("note", {"value": number})
     write = os.write
 
     def interrupted(handle: int, data: bytes) -> int:

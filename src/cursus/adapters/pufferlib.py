@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 
 import gymnasium
 
-from cursus.adapters.gymnasium import CurriculumEnv
+from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.errors import MissingExtra, SettingsError, WorkerError
-from cursus.remote import Seat
+from cursus.remote import Hub, Seat
 from cursus.settings import check_count, check_kind
-from cursus.teacher import Teacher
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask
 
 try:
@@ -31,33 +30,33 @@ _DRAIN_SECONDS = 0.01
 _JOIN_SECONDS = 5.0
 _PATIENCE_S = 1.0
 
-_left: WeakKeyDictionary[Teacher, list[Seat]] = WeakKeyDictionary()  # seats that are free again: a teacher has so many only
+_free: WeakKeyDictionary[Hub, list[Seat]] = WeakKeyDictionary()  # seats that were given back: a hub has so many only
 
 
 class _Taught:
     """What both backends do besides: hear what the workers have done whenever the learner does."""
 
-    teacher: Teacher
+    hub: Hub
     _seats: list[Seat]
     _drained_at = 0.0
 
     def recv(self) -> Any:
-        """The next batch of PufferLib; the teacher takes in what has been reported by then."""
+        """The next batch of PufferLib; the hub takes in what has been reported by then."""
         received = super().recv()  # type: ignore[misc]
         now = time.monotonic()
         if now - self._drained_at > _DRAIN_SECONDS:
-            self.teacher.drain()
+            self.hub.drain()
             self._drained_at = now
         return received
 
     def close(self) -> None:
-        """Close the environments, and take in what they said last. The teacher stays open."""
+        """Close the environments, and take in what they said last. Hub and teacher stay open."""
         super().close()  # type: ignore[misc]
-        _give_back(self.teacher, self._seats)
-        self.teacher.drain()
+        _give_back(self.hub, self._seats)
+        self.hub.drain()
 
 
-class Serial(_Taught, pufferlib.vector.Serial):  # type: ignore[misc]
+class PufferSerial(_Taught, pufferlib.vector.Serial):  # type: ignore[misc]
     """PufferLib's serial backend."""
 
 
@@ -79,15 +78,15 @@ class _Workers(pufferlib.vector.Multiprocessing):  # type: ignore[misc]
         ended = wait([process.sentinel for process in self.processes])
         if self._closing.is_set():
             return
-        place = next(place for place, process in enumerate(self.processes) if process.sentinel in ended)
-        self._loss = self._died(place)
+        index = next(index for index, process in enumerate(self.processes) if process.sentinel in ended)
+        self._loss = self._died(index)
         self._lost.set()
         for process in self.processes:
             process.kill()
         self.buf["semaphores"][:] = pufferlib.vector.MAIN
 
-    def _died(self, place: int) -> str:
-        process, first = self.processes[place], place * self.envs_per_worker
+    def _died(self, index: int) -> str:
+        process, first = self.processes[index], index * self.envs_per_worker
         process.join(_PATIENCE_S)
         code, how = process.exitcode, f"exit code {process.exitcode}"
         if code is not None and code < 0:
@@ -96,7 +95,7 @@ class _Workers(pufferlib.vector.Multiprocessing):  # type: ignore[misc]
         hint = "" if code is None or code < 0 else "; if its environment raised, the traceback is on standard error"
         last = first + self.envs_per_worker - 1
         envs = f"environment {first}" if first == last else f"environments {first} to {last}"
-        return f"worker {place} (pid {process.pid}, {envs}) died ({how}){hint}."
+        return f"worker {index} (pid {process.pid}, {envs}) died ({how}){hint}."
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -135,59 +134,64 @@ class _Workers(pufferlib.vector.Multiprocessing):  # type: ignore[misc]
         self._watch.join()
 
 
-class Multiprocessing(_Taught, _Workers):
+class PufferMultiprocessing(_Taught, _Workers):
     """PufferLib's backend of worker processes."""
 
 
 def make(
     make_env: Callable[[], gymnasium.Env[Any, Any]],
-    teacher: Teacher,
+    hub: Hub,
     *,
     num_envs: int,
     backend: Literal["serial", "multiprocessing"] = "multiprocessing",
     set_task: SetTask = None,
     success: ReadSuccess = SUCCESS_KEYS,
     score: ReadScore = None,
-    members: int = 256,
     **settings: Any,
 ) -> Any:
-    """A vector environment of PufferLib whose environments practise what `teacher` chooses.
+    """A vector environment of PufferLib whose environments practise what a teacher chooses.
 
-    `settings` (`num_workers`, `batch_size`, `zero_copy`, `overwork`, …) are PufferLib's; `set_task`, `success` and `score`
-    are those of `cursus.make_vec`. Workers take tasks by themselves from what the teacher published last, because PufferLib
-    resets environments inside them: `teacher.staleness` says how far behind that was.
+    Workers pick tasks by themselves from what the hub published last, because PufferLib resets environments inside them:
+    `hub.staleness` says how far behind that was. Closing a vector environment gives its seats back to the hub. A worker that
+    dies is a `WorkerError` that names it.
 
-    The first call decides for how many environments at a time the teacher has seats: `members`, and at least `num_envs`.
-    Closing a vector environment gives its seats back. A worker that dies is a `WorkerError` that names it.
+    Args:
+        make_env: function that makes one environment.
+        hub: the hub of the teacher that chooses, with room for `num_envs` seats (`members=…`).
+        num_envs: number of environments, at least 1.
+        backend: PufferLib's `"multiprocessing"` (default) or `"serial"`.
+        set_task: as in `cursus.make_vec` (default None).
+        success: as in `cursus.make_vec` (default `"is_success"`, then `"success"`).
+        score: as in `cursus.make_vec` (default None).
+        settings: PufferLib's own (`num_workers`, `batch_size`, `zero_copy`, `overwork`, …).
     """
-    check_kind("teacher", teacher, Teacher, "Teacher(LearningProgress(10))")
+    check_kind("hub", hub, Hub, "cursus.remote.Hub(teacher)")
     check_count("num_envs", num_envs)
-    check_count("members", members)
-    backends = {"serial": Serial, "multiprocessing": Multiprocessing}
+    backends = {"serial": PufferSerial, "multiprocessing": PufferMultiprocessing}
     if backend not in backends:
-        raise SettingsError(f"backend={backend!r} is not known. Allowed: {', '.join(backends)}.")
+        raise SettingsError(f"backend must be one of {', '.join(backends)}, got {backend!r}.")
     seats: list[Seat] = []
     try:
-        _take_seats(teacher, seats, num_envs, max(num_envs, members))
+        _take_seats(hub, seats, num_envs)
         creators = [partial(_make_env, make_env, seat, set_task, success, score) for seat in seats]
         made = backends[backend](creators, [[]] * num_envs, [{}] * num_envs, num_envs, **settings)
     except BaseException:
-        _give_back(teacher, seats)
+        _give_back(hub, seats)
         raise
-    made.teacher, made._seats = teacher, seats
+    made.hub, made._seats = hub, seats
     return made
 
 
-def _take_seats(teacher: Teacher, seats: list[Seat], count: int, members: int) -> None:
-    """Fill `seats`: those that were left go before new ones."""
-    teacher.drain()  # a closed teacher says so here
-    left = _left.setdefault(teacher, [])
+def _take_seats(hub: Hub, seats: list[Seat], count: int) -> None:
+    """Fill `seats`: those that were given back go before new ones."""
+    hub.drain()  # a closed teacher says so here
+    free = _free.setdefault(hub, [])
     while len(seats) < count:
-        seats.append(left.pop() if left else teacher.remote(members=members))
+        seats.append(free.pop() if free else hub.seat())
 
 
-def _give_back(teacher: Teacher, seats: list[Seat]) -> None:
-    _left.setdefault(teacher, []).extend(seats)
+def _give_back(hub: Hub, seats: list[Seat]) -> None:
+    _free.setdefault(hub, []).extend(seats)
     seats.clear()
 
 
@@ -200,5 +204,5 @@ def _make_env(
     buf: Any = None,
     seed: int = 0,
 ) -> Any:
-    taught = CurriculumEnv(make_env(), seat=seat, set_task=set_task, success=success, score=score)
+    taught = RemoteCurriculumEnv(make_env(), seat, set_task=set_task, success=success, score=score)
     return GymnasiumPufferEnv(env=taught, buf=buf, seed=seed)

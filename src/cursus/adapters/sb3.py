@@ -17,7 +17,7 @@ from cursus.errors import MissingExtra, SettingsError
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
-from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, TaskInterface
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -29,11 +29,14 @@ except ImportError:
 _log = logging.getLogger("cursus")
 
 
-class CursusVecEnv(VecEnv):
+class SB3VecEnv(VecEnv):
     """One of our vector environments as an SB3 `VecEnv`. Nothing is ever stale.
 
+    Args:
+        envs: what `cursus.make_vec(…, autoreset="same_step")` gave.
+
     >>> import cursus
-    >>> envs = CursusVecEnv(cursus.make_vec("CartPole-v1", 4, num_workers=1, autoreset="same_step"))
+    >>> envs = SB3VecEnv(cursus.make_vec("CartPole-v1", 4, num_workers=1, autoreset="same_step"))
     >>> envs.reset().shape
     (4, 4)
     """
@@ -119,17 +122,28 @@ class CursusVecEnv(VecEnv):
         return [wrapper_class is Monitor] * len(list(self._get_indices(indices)))
 
 
-class CurriculumVecEnv(VecEnvWrapper):
+class CurriculumVecEnvWrapper(VecEnvWrapper):
     """A curriculum over the `DummyVecEnv` or `SubprocVecEnv` that you already have.
 
-    Its environments must be wrapped in `cursus.adapters.gymnasium.CurriculumEnv` (without a curriculum), which holds the task
-    of the next episode: SB3's vector environments reset themselves before anybody can be asked. So every environment holds
-    its next task one episode ahead. When a decision changes the course, the tasks that wait are drawn anew for all
-    environments at once. What remains stale are the starts of environments that ended in the very step of a decision, at
-    most `num_envs` per decision: `stale_starts` counts them. With `CursusVecEnv` there are none.
+    Its environments must be wrapped in `cursus.adapters.gymnasium.TaskHolder`, which holds the task of the next episode:
+    SB3's vector environments reset themselves before anybody can be asked. So every environment holds its next task one
+    episode ahead. When something is decided, the tasks that wait are resampled for all environments at once. What remains
+    stale are the starts of environments that ended in the very step of a decision, at most `num_envs` per decision:
+    `stale_starts` counts them. With `SB3VecEnv` there are none.
 
-    The processes behind a `SubprocVecEnv` are watched: one that dies, or does not answer within `timeout_s`, is a
-    `WorkerError` that names it, where SB3 alone would wait for ever.
+    The processes behind a `SubprocVecEnv` are watched: one that dies, or does not answer in time, is a `WorkerError` that
+    names it, where SB3 alone would wait for ever.
+
+    Args:
+        venv: the vector environment.
+        curriculum: what chooses the tasks; it belongs to this wrapper's teacher until `close`.
+        run: folder of the record (default None: nothing is recorded).
+        resume: whether to go on from the newest checkpoint of `run` (default False).
+        seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default 0).
+        success: key of the final info that says whether an episode succeeded, several of which the first present one counts,
+            or a function of the final info (default `"is_success"`, then `"success"`).
+        score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
+        timeout_s: seconds within which a worker must answer, or None for no limit (default 60).
     """
 
     def __init__(
@@ -147,12 +161,12 @@ class CurriculumVecEnv(VecEnvWrapper):
         self._watch = WorkerWatch(venv.unwrapped, timeout_s)
         super().__init__(venv)
         if not venv.has_attr("hold"):
-            raise SettingsError("wrap each environment in cursus.adapters.gymnasium.CurriculumEnv, so that it can hold a task.")
+            raise SettingsError("wrap each environment in cursus.adapters.gymnasium.TaskHolder, so that it can hold a task.")
         if resume and run is None:
             raise SettingsError("resume=True needs the run folder: give run=….")
         self.teacher = Teacher.resume(curriculum, run) if resume and run else Teacher(curriculum, run=run, seed=seed, ahead=1)
         self.stale_starts = 0
-        self._lesson = Lesson(curriculum.tasks, success=success, score=score)
+        self._interface = TaskInterface(curriculum.tasks, success=success, score=score)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
         self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
         self._returns = np.zeros(self.num_envs)
@@ -203,19 +217,19 @@ class CurriculumVecEnv(VecEnvWrapper):
             self.stale_starts += len(ended)
             self.teacher.withdraw(self._ahead[self._ahead >= 0])
             ended = np.arange(self.num_envs)
-            _log.info("[curriculum] the next tasks of all %d environments were drawn anew", self.num_envs)
+            _log.info("[curriculum] the next tasks of all %d environments were resampled", self.num_envs)
         self._draw_ahead(ended)
 
     def _result(self, env: int, info: dict[str, Any]) -> tuple[bool, float, int, float]:
         if info.get(TICKET_KEY) != self._running[env]:
             raise SettingsError(
                 f"environment {env} ended ticket {info.get(TICKET_KEY)}, expected {self._running[env]}: it was reset by "
-                "somebody else, or is not wrapped in CurriculumEnv."
+                "somebody else, or is not wrapped in TaskHolder."
             )
         episode = info.get("episode", {"r": float(self._returns[env]), "l": int(self._lengths[env])})
         told = {**info, "episode": episode}
-        success = self._lesson.read_success(told)
-        return success, float(episode["r"]), int(episode["l"]), self._lesson.read_score(told, success)
+        success, score = self._interface.read_result(told)
+        return success, float(episode["r"]), int(episode["l"]), score
 
     def _draw_ahead(self, envs: IntArray) -> None:
         given = self.teacher.assign(envs)
@@ -246,9 +260,14 @@ class CurriculumVecEnv(VecEnvWrapper):
 
 
 class CurriculumCallback(BaseCallback):
-    """Logs `curriculum/…` at the end of every rollout: stage, success, episodes, mix, tickets, stale starts."""
+    """Logs `curriculum/…` at the end of every rollout: stage, success, episodes, mix, tickets, stale starts.
 
-    def __init__(self, envs: CursusVecEnv | CurriculumVecEnv, verbose: int = 0) -> None:
+    Args:
+        envs: the environments that are trained on.
+        verbose: SB3's level of output, from 0 to 2 (default 0).
+    """
+
+    def __init__(self, envs: SB3VecEnv | CurriculumVecEnvWrapper, verbose: int = 0) -> None:
         super().__init__(verbose)
         self._envs = envs
 
@@ -259,22 +278,22 @@ class CurriculumCallback(BaseCallback):
         teacher = self._envs.teacher
         if teacher is None:
             return
-        for name, value in curriculum_figures(teacher).items():
+        for name, value in curriculum_metrics(teacher).items():
             self.logger.record(f"curriculum/{name}", value)
-        if isinstance(self._envs, CurriculumVecEnv):
+        if isinstance(self._envs, CurriculumVecEnvWrapper):
             self.logger.record("curriculum/stale_starts", self._envs.stale_starts)
 
 
-def curriculum_figures(teacher: Teacher) -> dict[str, Any]:
-    """The figures of a course that are worth a curve."""
-    figures: dict[str, Any] = {"episodes": teacher.counts.finished, "in_flight": teacher.counts.in_flight}
-    for place, row in enumerate(teacher.curriculum.status().get("stages", [])):
+def curriculum_metrics(teacher: Teacher) -> dict[str, Any]:
+    """What is worth a curve: episodes, tickets in flight, the success of each stage, the present stage and its mix."""
+    metrics: dict[str, Any] = {"episodes": teacher.counts.finished, "in_flight": teacher.counts.in_flight}
+    for index, row in enumerate(teacher.curriculum.status().get("stages", [])):
         if row["success"] is not None:
-            figures[f"success/{row['stage']}"] = row["success"]
+            metrics[f"success/{row['stage']}"] = row["success"]
         if row["status"] in ("current", "graduated"):
-            figures["stage"] = place
-            figures["mix"] = row["mix"]
-    return figures
+            metrics["stage"] = index
+            metrics["mix"] = row["mix"]
+    return metrics
 
 
 def _info_of(infos: dict[str, Any], env: int) -> dict[str, Any]:

@@ -1,38 +1,46 @@
-"""The teacher's end of the rings: what workers that choose for themselves have begun and ended since the last look."""
+"""The hub: the teacher's end of remote workers, who pick their tasks by themselves from lists that it publishes.
+
+It draws tasks ahead and publishes them with what is known of tasks; it drains what workers began and ended, and enters that
+into the teacher's journal in one act.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cursus.curricula import Curriculum
 from cursus.randomness import TicketStream
-from cursus.remote.channel import Memory, make_memory
-from cursus.remote.channel.make import MemoryKind
+from cursus.remote.channel import MemoryKind, make_memory
 from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
-from cursus.types import IntArray
-
-REMOTE_ENVS = 1 << 16
-"""The number of the first environment that chooses for itself; those below are the teacher's own."""
+from cursus.settings import check_count, check_kind
+from cursus.teacher import Teacher
+from cursus.teacher.journal import Journal
+from cursus.teacher.tickets import REMOTE_ENVS
+from cursus.teacher.validation import Results
+from cursus.types import Decision, IntArray
 
 _LISTED = 1024  # tasks drawn ahead: enough that a list is about as mixed as the weights, few enough to make often
 _DRAWS_AHEAD = 5  # the random stream that lists are drawn from
-_REMEMBERED = 4096
+_PUBLISH_SECONDS = 0.05
+_REMEMBERED_VERSIONS = 4096
 
 
 @dataclass(slots=True)
 class Staleness:
-    """By how many results the lists were behind from which workers took their tasks."""
+    """By how many results the lists were behind from which workers picked their tasks."""
 
     episodes: int = 0
-    """Episodes that workers chose for themselves."""
+    """Episodes whose tasks workers picked."""
     behind: int = 0
     """Results that were known when an episode was accepted and not in its list, summed over episodes."""
     most: int = 0
+    """The largest such number of one episode."""
 
     @property
     def mean(self) -> float:
@@ -40,59 +48,124 @@ class Staleness:
         return self.behind / self.episodes if self.episodes else 0.0
 
 
-@dataclass(slots=True)
-class Mail:
-    """What came in: episodes that began, in the order in which they did, and how episodes ended."""
+class _Records(NamedTuple):
+    """What workers have written: episodes that began, in the order in which they did, and how episodes ended."""
 
     begun: NDArray[Any]
     ended: NDArray[Any]
     withdrawn: NDArray[Any]
 
-    def __len__(self) -> int:
-        return len(self.begun) + len(self.ended) + len(self.withdrawn)
 
+class Hub:
+    """Seats for remote workers at a teacher, and the memory behind them.
 
-@dataclass
-class Correspondence:
-    """Seats, the memory behind them, and which ticket stands for which episode of which worker."""
+    A worker gets a `seat`, makes a `RemoteTeacher` of it, and picks its tasks from the newest published list. `drain` must be
+    called now and then: it takes in what workers have done and publishes new tasks.
 
-    memory: Memory
-    seed: int
-    staleness: Staleness = field(default_factory=Staleness)
-    _seats: list[Seat] = field(default_factory=list)
-    _open: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)  # environment → episode → ticket
-    _known_at: dict[int, int] = field(default_factory=dict)
-    _next_env: int = REMOTE_ENVS
+    Args:
+        teacher: the teacher whose curriculum the workers practise; the hub does not close it.
+        memory: `"shared"` across the processes of this machine (default), or `"local"` within this one.
+        members: how many seats there is room for, at least 1 (default 256).
 
-    @classmethod
-    def begin(cls, kind: MemoryKind, seed: int, members: int) -> Correspondence:
-        """A correspondence with nobody yet."""
-        return cls(make_memory(kind, RECORD, members=members), seed)
+    >>> import cursus
+    >>> from cursus.remote import Hub, RemoteTeacher
+    >>> with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub:
+    ...     with RemoteTeacher(hub.seat()) as remote:
+    ...         task = remote.assign()
+    ...         remote.report(success=True, returns=1.0, lengths=12)
+    ...     decisions = hub.drain()
+    ...     teacher.counts.finished
+    1
+    """
 
-    def seat(self, curriculum: Curriculum, num_envs: int) -> Seat:
-        """A place for one more worker."""
-        made = Seat(self.memory.member(), curriculum.tasks, self.seed, self._next_env, num_envs, curriculum.score_bounds)
+    def __init__(self, teacher: Teacher, *, memory: MemoryKind = "shared", members: int = 256) -> None:
+        check_kind("teacher", teacher, Teacher, "Teacher(LearningProgress(10))")
+        check_count("members", members)
+        self.teacher = teacher
+        self.staleness = Staleness()
+        """How far the tasks of remote workers were behind the results."""
+        self._memory = make_memory(memory, RECORD, members=members)
+        self._seats: list[Seat] = []
+        self._open: dict[int, dict[tuple[int, int], int]] = {}  # environment → episode → ticket
+        self._known_at: dict[int, int] = {}  # version of a list → results that were known then
+        self._next_env = REMOTE_ENVS
+        self._publish()
+
+    def seat(self, num_envs: int = 1) -> Seat:
+        """A seat for one more worker, to be sent to it.
+
+        Args:
+            num_envs: how many environments the worker plays, at least 1 (default 1).
+        """
+        check_count("num_envs", num_envs)
+        curriculum = self.teacher.curriculum
+        address = self._memory.member()
+        made = Seat(address, curriculum.tasks, self.teacher.seed, self._next_env, num_envs, curriculum.score_bounds)
         self._seats.append(made)
         self._next_env += num_envs
         return made
 
-    def publish(self, curriculum: Curriculum, next_ticket: int, results: int) -> None:
-        """Draw tasks ahead and let workers take from them; `results` is how many the curriculum has seen."""
-        draw = curriculum.peek(TicketStream(self.seed, next_ticket * _LISTED, _LISTED, purpose=_DRAWS_AHEAD))
-        published = self.memory.publish({"tasks": draw.tasks, "tags": draw.tags})
-        self._known_at[published] = results
-        if len(self._known_at) > _REMEMBERED:
+    def drain(self) -> list[Decision]:
+        """Take in what workers have begun and ended, settle the episodes of those that died as lost, and publish new tasks."""
+        decisions = self.teacher.take_in(self._enter)
+        due = self.teacher.num_decisions != self._published_decisions or time.monotonic() > self._publish_at
+        if due and self.teacher.released != self._published_results:
+            self._publish()
+        return decisions
+
+    def close(self) -> None:
+        """End the memory; workers notice when they ask for their next task. Harmless when closed before."""
+        self._memory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # ---- publishing
+
+    def _publish(self) -> None:
+        """Draw tasks ahead, and let workers pick from them and see what is known of tasks."""
+        curriculum, results = self.teacher.curriculum, self.teacher.released
+        rng = TicketStream(self.teacher.seed, self.teacher.counts.assigned * _LISTED, _LISTED, purpose=_DRAWS_AHEAD)
+        draw = curriculum.peek(rng)
+        arrays: dict[str, NDArray[Any]] = {"tasks": draw.tasks, "tags": draw.tags}
+        known = curriculum.glimpse(_LISTED)
+        if known is not None:
+            arrays |= {"known/tasks": known.tasks, "known/weights": known.weights, "known/scores": known.scores}
+            arrays |= {"known/counts": known.counts, "known/total": np.array(known.total)}
+        self._known_at[self._memory.publish(arrays)] = results
+        if len(self._known_at) > _REMEMBERED_VERSIONS:
             del self._known_at[min(self._known_at)]
+        self._publish_at = time.monotonic() + _PUBLISH_SECONDS
+        self._published_results, self._published_decisions = results, self.teacher.num_decisions
 
-    # ---- reading
+    # ---- taking in
 
-    def read(self, results: int) -> Mail:
+    def _enter(self, journal: Journal) -> bool:
+        """Enter what workers have said into the journal; whether there was anything."""
+        records, results = self._read(), journal.book.released
+        self._measure(records.begun, results)
+        if len(records.begun):
+            envs, tasks, tags = (records.begun[name].copy() for name in ("env", "task", "tag"))
+            self._remember(records.begun, journal.open(envs, self.teacher.tasks.check(tasks), tags, remote=True))
+        ended, tickets = self._settled(records.ended)
+        if len(tickets):
+            journal.finish(tickets, _results(ended), remote=True)
+        _, withdrawn = self._settled(records.withdrawn)
+        if len(withdrawn):
+            journal.withdraw(withdrawn, remote=True)
+        orphans = self._orphans()
+        if len(orphans):
+            journal.lose(orphans, remote=True)
+        return any(map(len, records)) or len(orphans) > 0
+
+    def _read(self) -> _Records:
         """Everything that workers have written since the last time."""
-        records = self.memory.drain()
+        records = self._memory.drain()
         records = records[np.argsort(records["time"], kind="stable")]
-        mail = Mail(*(records[records["kind"] == kind] for kind in (BEGUN, ENDED, WITHDRAWN)))
-        self._measure(mail.begun, results)
-        return mail
+        return _Records(*(records[records["kind"] == kind] for kind in (BEGUN, ENDED, WITHDRAWN)))
 
     def _measure(self, begun: NDArray[Any], results: int) -> None:
         oldest = min(self._known_at.values(), default=0)
@@ -101,12 +174,12 @@ class Correspondence:
         self.staleness.behind += sum(behind)
         self.staleness.most = max(self.staleness.most, max(behind, default=0))
 
-    def enter(self, begun: NDArray[Any], tickets: IntArray) -> None:
-        """Remember which tickets these episodes got."""
+    def _remember(self, begun: NDArray[Any], tickets: IntArray) -> None:
+        """Which tickets these episodes got."""
         for env, episode, ticket in zip(begun["env"].tolist(), _episodes(begun), tickets.tolist(), strict=True):
             self._open.setdefault(env, {})[episode] = ticket
 
-    def settle(self, records: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+    def _settled(self, records: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
         """Those of these records whose ticket is open, and their tickets, which are open no more."""
         found = [
             self._open.get(env, {}).pop(episode, -1)
@@ -115,7 +188,7 @@ class Correspondence:
         tickets = np.array(found, dtype=np.int64)
         return records[tickets >= 0], tickets[tickets >= 0]
 
-    def orphans(self) -> IntArray:
+    def _orphans(self) -> IntArray:
         """Open tickets that nobody will settle.
 
         Their environment has begun another episode, so that their worker has died and another has its seat; or their worker
@@ -125,15 +198,17 @@ class Correspondence:
         for episodes in self._open.values():
             while len(episodes) > 1:
                 tickets.append(episodes.pop(min(episodes)))
-        for seat, ring in zip(self._seats, self.memory.members(), strict=True):
+        for seat, ring in zip(self._seats, self._memory.members(), strict=True):
             if not ring.alive and (ring.head == ring.tail or ring.quarantined):
                 for env in range(seat.first_env, seat.first_env + seat.num_envs):
                     tickets += self._open.pop(env, {}).values()
         return np.array(tickets, dtype=np.int64)
 
-    def close(self) -> None:
-        """End the memory; workers notice when they ask for their next task."""
-        self.memory.close()
+
+def _results(ended: NDArray[Any]) -> Results:
+    """What workers wrote; they have checked it."""
+    returns, lengths, scores = (ended[name].copy() for name in ("returns", "length", "score"))
+    return Results(ended["success"] != 0, returns, lengths, scores)
 
 
 def _episodes(records: NDArray[Any]) -> Iterator[tuple[int, int]]:

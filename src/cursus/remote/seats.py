@@ -1,33 +1,39 @@
-"""Workers that choose for themselves: for vector environments that we do not control.
+"""Seats of remote workers, who pick their tasks by themselves: for vector environments that we do not control.
 
-The teacher draws tasks ahead and publishes them; a worker takes from the newest list, plays, and writes what it began and how
-it ended into a ring of its own, which the teacher drains. A worker never holds a curriculum.
+A worker picks from the newest list that the hub has published, plays, and writes what it began and how it ended into a ring of
+its own, which the hub drains. A worker never holds a curriculum.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cursus.errors import SettingsError, TeacherError, TicketError
 from cursus.randomness import TicketStream
 from cursus.remote.channel import Address, attach
 from cursus.tasks import Task, TaskSpace
-from cursus.teacher.validation import finite, truth, whole
+from cursus.teacher.validation import check_results
+from cursus.types import Glimpse
 
 BEGUN, ENDED, WITHDRAWN = range(3)
 """What a record says of an episode."""
 
 RECORD = [
-    ("kind", "i8"), ("incarnation", "i8"), ("serial", "i8"), ("env", "i8"), ("time", "f8"),
-    ("task", "i8"), ("tag", "i8"), ("version", "i8"),
-    ("success", "i8"), ("returns", "f8"), ("length", "i8"), ("score", "f8"),
-]  # fmt: skip
+    *((name, "i8") for name in ("kind", "incarnation", "serial", "env")),
+    ("time", "f8"),
+    *((name, "i8") for name in ("task", "tag", "version", "success")),
+    ("returns", "f8"),
+    ("length", "i8"),
+    ("score", "f8"),
+]
 """What a worker writes into its ring."""
 
 _PICKS = 16  # the first of the random streams by which workers pick; each ring has one of its own
@@ -37,40 +43,40 @@ _ORDINARY = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A worker's place with a remote teacher; it can be pickled and sent to the worker, which makes a `RemoteTeacher` of it."""
+    """A worker's seat at a hub; it can be pickled and sent to the worker, which makes a `RemoteTeacher` of it."""
 
     address: Address
+    """Where the worker finds its ring."""
     tasks: TaskSpace
+    """What can be practised."""
     seed: int
+    """What the worker's picks are keyed by."""
     first_env: int
+    """The number of its first environment with the teacher."""
     num_envs: int
+    """How many environments it plays."""
     score_bounds: tuple[float, float] | None
+    """Between which scores must lie, if it matters to the curriculum."""
 
 
 class RemoteTeacher:
     """A worker's end: `assign` gives the next task of an environment, `report` says how it went.
 
-    The task comes from the newest list that the teacher has published, so it may be older than the newest results: by how
-    much is measured (`teacher.staleness`). Nothing here waits for anybody.
+    The task comes from the newest list that the hub has published, so it may be older than the newest results: by how much is
+    measured (`hub.staleness`). Nothing here waits for anybody.
 
-    >>> import cursus
-    >>> with cursus.Teacher(cursus.Uniform(5)) as teacher:
-    ...     with cursus.remote.RemoteTeacher(teacher.remote()) as remote:
-    ...         task = remote.assign()
-    ...         remote.report(success=True, returns=1.0, length=12)
-    ...     decisions = teacher.drain()
-    ...     teacher.counts.finished
-    1
+    Args:
+        seat: what `Hub.seat` gave; one worker at a time may sit on it.
     """
 
     def __init__(self, seat: Seat) -> None:
         if not isinstance(seat, Seat):
-            raise SettingsError(f"a seat comes from teacher.remote(); this is a {type(seat).__name__}.")
+            raise SettingsError(f"seat must come from Hub.seat(), got a {type(seat).__name__}.")
         self._seat = seat
         self._member = attach(seat.address)
         self._picks = self._member.accepted  # goes on where the last worker on this seat stopped
         self._version = 0
-        self._list: tuple[Any, Any] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self._list: Mapping[str, NDArray[Any]] = {}
         self._open: dict[int, int] = {}  # environment → serial number of its open episode
         self._serial = 0
         self._looked_at = time.monotonic()
@@ -87,7 +93,11 @@ class RemoteTeacher:
         return self._member.waiting
 
     def assign(self, env: int = 0) -> Task:
-        """The next task of an environment. An episode of it that has not ended is withdrawn."""
+        """The next task of an environment. An episode of it that has not ended is withdrawn.
+
+        Args:
+            env: number of the environment at this seat, from 0 (default 0).
+        """
         if not 0 <= env < self._seat.num_envs:
             raise TicketError(f"environment {env} is not at this seat: it has {self._seat.num_envs}, from 0.")
         self._look_for_the_teacher()
@@ -100,32 +110,49 @@ class RemoteTeacher:
         self._open[env] = self._serial
         return self._seat.tasks[task]
 
-    def report(self, env: int = 0, *, success: Any, returns: Any, length: Any, score: Any = None) -> None:
-        """How the open episode of an environment ended."""
+    def report(self, env: int = 0, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> None:
+        """How the open episode of an environment ended: one value for each column of `Teacher.report`.
+
+        Args:
+            env: number of the environment at this seat, from 0 (default 0).
+            success: whether the episode succeeded: a boolean, or 0 or 1.
+            returns: the sum of its rewards, finite.
+            lengths: how many steps it lasted, an integer from 0.
+            scores: a finer measure than success, finite and within the seat's `score_bounds` (default None: the success).
+        """
         serial = self._serial_of(env)
-        if not _plain(success, returns, length, score):
-            success, returns, length, score = self._checked(success, returns, length, score)
-        scored = float(success) if score is None else score
-        self._say(ENDED, env, serial, success=success, returns=returns, length=length, score=scored)
+        if not _plain(success, returns, lengths, scores):
+            success, returns, lengths, scores = self._checked(success, returns, lengths, scores)
+        score = float(success) if scores is None else scores
+        self._say(ENDED, env, serial, success=success, returns=returns, length=lengths, score=score)
         del self._open[env]
 
     def _checked(self, success: Any, returns: Any, length: Any, score: Any) -> tuple[bool, float, int, float | None]:
         """The result as plain values, or what is wrong with it."""
-        one = np.zeros(1, dtype=np.int64)
-        bounds = [self._seat.score_bounds] if self._seat.score_bounds else []
-        scored = None if score is None else float(finite("score", [score], one, *bounds)[0])
-        won, gained, lasted = truth([success], one), finite("return", [returns], one), whole("length", [length], one)
-        return bool(won[0]), float(gained[0]), int(lasted[0]), scored
+        given = [success], [returns], [length], None if score is None else [score]
+        won, gained, lasted, scored = check_results(np.zeros(1, dtype=np.int64), *given, self._seat.score_bounds)
+        return bool(won[0]), float(gained[0]), int(lasted[0]), None if scored is None else float(scored[0])
+
+    def known(self) -> Glimpse | None:
+        """What the curriculum knows of some tasks, as of the newest list, if it keeps notes on tasks."""
+        self._look_for_news()
+        if "known/tasks" not in self._list:
+            return None
+        tasks, weights, scores, counts, total = (
+            self._list[f"known/{each}"] for each in ("tasks", "weights", "scores", "counts", "total")
+        )
+        return Glimpse(tasks, weights, scores, counts, int(total))
 
     def withdraw(self, env: int = 0) -> None:
-        """Give the open episode of an environment back, unplayed or not."""
+        """Give the open episode of environment `env` (default 0) back, unplayed or not."""
         self._say(WITHDRAWN, env, self._serial_of(env))
         del self._open[env]
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Withdraw what is open and leave the seat, so that another worker may take it.
 
-        Where the ring is full, the teacher is given so much time to drain it.
+        Args:
+            timeout_s: seconds that the hub is given to drain the ring if it is full (default 10).
         """
         if os.getpid() == self._pid and self._member.owner_alive():
             for env in list(self._open):
@@ -145,9 +172,18 @@ class RemoteTeacher:
         return self._open[env]
 
     def _say(
-        self, kind: int, env: int, serial: int, *, task: int = 0, tag: int = 0,
-        success: bool = False, returns: float = 0.0, length: int = 0, score: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        kind: int,
+        env: int,
+        serial: int,
+        *,
+        task: int = 0,
+        tag: int = 0,
+        success: bool = False,
+        returns: float = 0.0,
+        length: int = 0,
+        score: float = 0.0,
+    ) -> None:
         now, number = time.monotonic(), self._seat.first_env + env
         self._member.post(
             kind, self._member.incarnation, serial, number, now, task, tag, self._version, success, returns, length, score
@@ -164,14 +200,14 @@ class RemoteTeacher:
         news = self._member.snapshot(newer_than=self._version)
         if news is not None:
             self._version = news.version
-            self._list = news.arrays["tasks"], news.arrays["tags"]
+            self._list = news.arrays
 
     def _pick(self) -> tuple[int, int]:
-        tasks, tags = self._list
+        tasks, tags = self._list["tasks"], self._list["tags"]
         stream = TicketStream(self._seat.seed, self._picks, 1, purpose=_PICKS + self._member.ring)
         self._picks += 1
-        place = int(stream.integers(len(tasks))[0])
-        return int(tasks[place]), int(tags[place])
+        index = int(stream.integers(len(tasks))[0])
+        return int(tasks[index]), int(tags[index])
 
 
 def _plain(success: Any, returns: Any, length: Any, score: Any) -> bool:

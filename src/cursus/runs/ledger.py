@@ -10,18 +10,24 @@ import fcntl
 import json
 import os
 import sys
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cursus.runs import checkpoint
-from cursus.errors import LedgerError
+from cursus.errors import LedgerError, SettingsError
 from cursus.runs.folder import RunFolder
+from cursus.types import Tree
 
 SCHEMA = 1
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 1.0
+_STATUS_SECONDS = 1.0
+_STATUS_COST_SHARE = 20  # a status that takes long to make is made so much more seldom
 
 
 class Ledger:
@@ -31,9 +37,12 @@ class Ledger:
     decision. What was written survives the death of the process; the end of a line that was cut off is removed when
     the run is opened again.
 
-    Writing happens at the door: `flush_if_due` is called *before* a change is made, so that a full disk is an error
+    Writing happens at the door: whoever makes a change looks at `due_at` *before* it, so that a full disk is an error
     that changed nothing. The call can be made again when there is room.
     """
+
+    due_at: float
+    """The moment (`time.monotonic`) from which on what has been gathered should be flushed."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -48,8 +57,9 @@ class Ledger:
         self._next = 0
         self._lines: list[bytes] = []
         self._waiting_bytes = 0
-        self._urgent = False
-        self._flushed_at = time.monotonic()
+        self._run_id = ""
+        self._status_due = 0.0
+        self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
@@ -61,6 +71,7 @@ class Ledger:
             if checkpoint.list_checkpoints(folder.checkpoints):
                 raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
             os.ftruncate(ledger._file, 0)
+            ledger._run_id = config.get("id", "")
             text = json.dumps(dict(config), indent=2) + "\n"
             checkpoint.write_atomically(folder.config, text.encode())
         except BaseException:
@@ -72,11 +83,12 @@ class Ledger:
     def reopen(cls, path: str | Path) -> tuple[Ledger, int]:
         """Open a run to go on with it; also gives the number of bytes of a torn last line that were removed."""
         folder = RunFolder(path)
-        folder.read_config()
+        config = folder.read_config()
         if not folder.events.exists():
             raise LedgerError(f"{folder.path} has no events.jsonl: there is nothing to resume.")
         ledger = cls(folder)
         try:
+            ledger._run_id = config.get("id", "")
             removed = _repair(folder.events)
             ledger._next = 1 + max((event["n"] for event in _parsed(folder.events)), default=-1)
             for place in (folder.path, folder.checkpoints):
@@ -91,21 +103,15 @@ class Ledger:
         """The number of the next event."""
         return self._next
 
-    def write(self, event: str, /, *, urgent: bool = False, **fields: Any) -> None:
-        """Add an event; it reaches the file with the next flush, an urgent one as soon as possible."""
-        line = json.dumps({"n": self._next, "event": event, **fields}, separators=(",", ":")).encode() + b"\n"
+    def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
+        """Add an event with these `fields` (plain values or arrays); it reaches the file with the next flush."""
+        whole = {"n": self._next, "event": event, **fields}
+        line = json.dumps(whole, separators=(",", ":"), default=np.ndarray.tolist).encode() + b"\n"
         self._lines.append(line)
         self._waiting_bytes += len(line)
-        self._urgent |= urgent
+        if urgent or self._waiting_bytes >= _FLUSH_BYTES:
+            self.due_at = 0.0
         self._next += 1
-
-    def flush_if_due(self) -> bool:
-        """Write what has been gathered if it is much, old or urgent; True if it was written."""
-        due = self._urgent or self._waiting_bytes >= _FLUSH_BYTES
-        if not due and time.monotonic() - self._flushed_at < _FLUSH_SECONDS:
-            return False
-        self.flush()
-        return True
 
     def flush(self) -> None:
         """Write everything that has been gathered."""
@@ -126,17 +132,27 @@ class Ledger:
             left = data[os.fstat(self._file).st_size - before :]
             self._lines = [left] if left else []
             self._waiting_bytes = len(left)
-        self._urgent = False
-        self._flushed_at = time.monotonic()
+        self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     def sync(self) -> None:
         """Flush, and see it through to the disk."""
         self.flush()
         os.fsync(self._file)
 
-    def write_status(self, status: Mapping[str, Any]) -> None:
-        """Replace the status."""
-        checkpoint.write_atomically(self.folder.status, json.dumps(dict(status)).encode(), durable=False)
+    def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
+        """Replace the status by what `make` gives, at most once a second unless forced, and seldomer if it is slow to make."""
+        now = time.monotonic()
+        if force or now >= self._status_due:
+            text = json.dumps({**make(), "time": time.time()})
+            checkpoint.write_atomically(self.folder.status, text.encode(), durable=False)
+            self._status_due = now + max(_STATUS_SECONDS, _STATUS_COST_SHARE * (time.monotonic() - now))
+
+    def write_checkpoint(self, state: dict[str, Tree]) -> Path:
+        """Write a checkpoint with this state, the id of the run, and the place in the record that it belongs to."""
+        whole = {"run": self._run_id, "position": self._next, **state}
+        path = checkpoint.write(self.folder.checkpoints, self._next, whole)
+        self.write("checkpoint", {"file": path.name})
+        return path
 
     def close(self) -> None:
         """Flush and let go of the run. If the flush fails the run is kept, and closing can be tried again."""
@@ -164,6 +180,35 @@ class Ledger:
                 f"the run {self.folder.path} is written by process {self._process}, this is {os.getpid()}: a forked "
                 "process must not write to it. Workers receive tasks; only the training process has a teacher."
             )
+
+
+class NullLedger:
+    """The ledger of a run without a folder: nothing is recorded."""
+
+    due_at = math.inf
+    position = 0
+
+    def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
+        """Record nothing."""
+
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    def sync(self) -> None:
+        """There is nothing to write."""
+
+    def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
+        """Nobody can look at this run from outside."""
+
+    def write_checkpoint(self, state: dict[str, Tree]) -> Path:
+        """Refuse: there is no folder."""
+        raise SettingsError("a teacher without a run folder has nowhere to save. Give it run=….")
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def abandon(self) -> None:
+        """There is nothing to let go of."""
 
 
 def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[str, Any]]:

@@ -12,12 +12,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from cursus.adapters.gymnasium import CurriculumEnv
+from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
 from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
 from cursus.randomness import TicketStream, check_seed
-from cursus.remote import Seat
+from cursus.remote import Hub, Seat
 from cursus.remote.channel.make import MemoryKind
 from cursus.settings import check_count
 from cursus.sim.dependency import DependencyStudents
@@ -124,9 +124,9 @@ def simulate(
     student = SimulatedStudent(world.students(seed=seed, samples_per_epoch=per_epoch), num_envs, seed)
     settings = {"world": world.digest, "seed": seed, "num_envs": num_envs, "samples_per_epoch": samples_per_epoch}
     result = Simulation(None if run is None else str(run), practised=np.zeros(world.tasks.size, dtype=np.int64))
-    envs, teacher = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
-    with _closing(envs, teacher):
-        statistics = teacher.watch(CurriculumStatistics(curriculum))
+    envs, teacher, hub = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
+    with _closing(envs, hub, teacher):
+        statistics = teacher.observe(CurriculumStatistics(curriculum))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, student, result)
         with _open_writers(run, student.steps * num_envs if resume else None, outputs) as out:
@@ -134,7 +134,7 @@ def simulate(
             while result.epochs < epochs:
                 rollup = Rollup(prefix="env_")
                 for _ in range(samples_per_epoch):
-                    tasks = _step(envs, teacher, student, tasks, result, rollup, remote=memory is not None)
+                    tasks = _step(envs, hub, student, tasks, result, rollup)
                 result.epochs += 1
                 result.competence = student.competence.copy()
                 result.curve.append(float(student.competence[world.learnable].mean()))
@@ -147,17 +147,19 @@ def simulate(
 
 
 @contextmanager
-def _closing(envs: Any, teacher: Teacher) -> Iterator[None]:
-    """Close both in the end, whatever happens; the environments first, which may have something to say."""
+def _closing(envs: Any, hub: Hub | None, teacher: Teacher) -> Iterator[None]:
+    """Close all in the end, whatever happens; the environments first, which may have something to say."""
     try:
         yield
     finally:
         envs.close()
+        if hub is not None:
+            hub.close()
         teacher.close()
 
 
 def _step(
-    envs: Any, teacher: Teacher, student: SimulatedStudent, tasks: IntArray, result: Simulation, rollup: Rollup, *, remote: bool
+    envs: Any, hub: Hub | None, student: SimulatedStudent, tasks: IntArray, result: Simulation, rollup: Rollup
 ) -> IntArray:
     """One step of all environments; the tasks that they do next."""
     now = np.asarray(tasks)
@@ -168,8 +170,8 @@ def _step(
     result.episodes += len(ended)
     if "final_info" in infos:
         rollup.add_vector(infos["final_info"])
-    if remote:
-        teacher.drain()
+    if hub is not None:
+        hub.drain()
     return np.asarray(following).copy()
 
 
@@ -182,21 +184,22 @@ def _make_envs(
     run: str | Path | None,
     resume: bool,
     memory: MemoryKind | None,
-) -> tuple[Any, Teacher]:
+) -> tuple[Any, Teacher, Hub | None]:
     make_env = partial(TaskDependencyEnv, world)
     shared: dict[str, Any] = {"num_workers": num_workers, "seed": seed, "autoreset": "same_step"}
     if memory is None:
         envs = make_vec(make_env, num_envs, curriculum=curriculum, score="score", run=run, resume=resume, **shared)
         assert envs.teacher is not None  # noqa: S101 – a curriculum has one
-        return envs, envs.teacher
+        return envs, envs.teacher, None
     again = resume and run is not None
     teacher = Teacher.resume(curriculum, str(run)) if again else Teacher(curriculum, seed=seed, run=run)
-    seats = [teacher.remote(memory=memory, members=max(num_envs, 64)) for _ in range(num_envs)]
-    return make_vec([partial(_make_remote, make_env, seat) for seat in seats], **shared), teacher
+    hub = Hub(teacher, memory=memory, members=max(num_envs, 64))
+    makers = [partial(_make_remote, make_env, hub.seat()) for _ in range(num_envs)]
+    return make_vec(makers, **shared), teacher, hub
 
 
-def _make_remote(make_env: Callable[[], TaskDependencyEnv], seat: Seat) -> CurriculumEnv:
-    return CurriculumEnv(make_env(), seat=seat, score="score")
+def _make_remote(make_env: Callable[[], TaskDependencyEnv], seat: Seat) -> RemoteCurriculumEnv:
+    return RemoteCurriculumEnv(make_env(), seat, score="score")
 
 
 def _figures(world: World, student: SimulatedStudent, result: Simulation, num_envs: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Those who are told everything that a teacher hands out and hears, such as statistics."""
+"""Observers: told of everything that a teacher assigns and hears, such as statistics of a curriculum."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cursus.types import Decision, Episodes, IntArray, Tree
 
 
 class Observer(Protocol):
-    """Something that is told everything that is drawn and every result. Its state is saved with the run."""
+    """Something that is told of every assignment and every result. Its state is saved with the run."""
 
     name: str
 
     @property
     def curriculum(self) -> Curriculum:
-        """What is watched."""
+        """The curriculum that is observed."""
 
     def assigned(self, tasks: IntArray) -> None:
-        """Tasks were drawn."""
+        """The ids in `tasks` were assigned."""
 
     def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
-        """Results were shown to the curriculum, which decided this."""
+        """The curriculum has seen these `episodes`, in the order in which they began, and made these `decisions`."""
 
     def state(self) -> Tree:
         """Everything that `load` needs."""
@@ -36,38 +36,28 @@ ObserverT = TypeVar("ObserverT", bound=Observer)
 
 
 class Observers:
-    """All who watch one teacher, and the states of those who watched the run that it goes on with."""
+    """The observers of one teacher, and the saved states of those that a resumed run had before."""
 
     def __init__(self, curriculum: Curriculum) -> None:
         self._curriculum = curriculum
-        self._here: dict[str, Observer] = {}
+        self.present: list[Observer] = []
         self._saved: dict[str, Tree] = {}
 
-    def add(self, watcher: ObserverT) -> ObserverT:
-        """Tell this one too; one that watched before continues from where it was."""
-        if watcher.curriculum is not self._curriculum:
-            raise SettingsError("this watcher was made for another curriculum than the one that is taught here.")
-        if watcher.name in self._here:
-            raise SettingsError(f"a watcher called {watcher.name!r} is here already. Give the other one another name.")
-        if watcher.name in self._saved:
-            watcher.load(self._saved.pop(watcher.name))
-        self._here[watcher.name] = watcher
-        return watcher
-
-    def assigned(self, tasks: IntArray) -> None:
-        """Tasks were drawn."""
-        for watcher in self._here.values():
-            watcher.assigned(tasks)
-
-    def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
-        """Results were shown to the curriculum, which decided this."""
-        for watcher in self._here.values():
-            watcher.released(episodes, decisions)
+    def add(self, observer: ObserverT) -> ObserverT:
+        """Tell this one too; one that a resumed run had before continues from where it was."""
+        if observer.curriculum is not self._curriculum:
+            raise SettingsError("this observer was made for another curriculum than the one that is taught here.")
+        if any(observer.name == other.name for other in self.present):
+            raise SettingsError(f"there is an observer called {observer.name!r} already. Give the other one another name.")
+        if observer.name in self._saved:
+            observer.load(self._saved.pop(observer.name))
+        self.present.append(observer)
+        return observer
 
     def state(self) -> dict[str, Tree]:
-        """The states of all, also of those who have not come back."""
-        return {**self._saved, **{name: watcher.state() for name, watcher in self._here.items()}}
+        """The states of all, also of those that have not come back."""
+        return {**self._saved, **{observer.name: observer.state() for observer in self.present}}
 
     def load(self, states: dict[str, Tree]) -> None:
-        """Keep these for when their watchers come."""
+        """Keep these for when their observers come."""
         self._saved = dict(states)

@@ -1,4 +1,4 @@
-"""What must be found and compared before a run can go on."""
+"""Resuming: what a run says of itself, whether given settings are still those, and which checkpoint is the newest."""
 
 from __future__ import annotations
 
@@ -7,9 +7,26 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from cursus.curricula import Curriculum
 from cursus.errors import CheckpointError, CheckpointWarning, SettingsError
-from cursus.runs import RunFolder, checkpoint, valid_spans
+from cursus.runs import SCHEMA, RunFolder, checkpoint, valid_spans
+from cursus.settings import describe
 from cursus.types import Tree
+
+
+def describe_run(curriculum: Curriculum, *, seed: int, max_lag: int | None, ahead: int, id: str) -> dict[str, Any]:  # noqa: A002 – the key in the file
+    """The settings of a run as plain JSON values."""
+    described = {
+        "schema": SCHEMA,
+        "id": id,
+        "seed": seed,
+        "max_lag": max_lag,
+        "ahead": ahead,
+        "curriculum": describe(curriculum),
+        "fingerprint": curriculum.tasks.fingerprint,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(described))
+    return plain
 
 
 def newest_checkpoint(folder: RunFolder) -> tuple[Path, Tree]:

@@ -1,4 +1,4 @@
-"""The book of tickets: what is in flight, what is settled, and in which order results may be read."""
+"""The ticket book: which assignments are in flight or settled, and in which order the curriculum may see their results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cursus.errors import StateError, TicketError
 from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, Tree
@@ -15,19 +15,26 @@ _OPEN, _FINISHED, _CENSORED, _GONE = 0, 1, 2, 3
 _RESULTS: dict[str, Any] = {"success": np.bool_, "returns": np.float64, "length": np.int64, "score": np.float64}
 _COLUMNS: dict[str, Any] = {"task": np.int64, "tag": np.int64, "env": np.int64, **_RESULTS}
 _SMALLEST = 64
-_MOST_ENVS = 1 << 24
+_MAX_ENVS = 1 << 24
 LAG_PER_ENV = 32
 """Tickets per environment that may be handed out while an episode is waited for, unless `max_lag` says otherwise."""
+
+REMOTE_ENVS = 1 << 16
+"""The number of the first environment of a remote worker; those below are the teacher's own."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """assigned = finished + lost + withdrawn + in_flight, at every moment."""
+    """How many tickets were assigned and settled: assigned = finished + lost + withdrawn + in_flight, at every moment."""
 
     assigned: int = 0
+    """Tickets that were handed out."""
     finished: int = 0
+    """Settled with a result."""
     lost: int = 0
+    """Settled because their worker was gone."""
     withdrawn: int = 0
+    """Settled because they were taken back."""
     censored: int = 0
     """Of all these: read as failures because they had not ended within the lag."""
 
@@ -42,7 +49,7 @@ class TicketBook:
 
     Results come in any order and leave in ticket order: `release` gives the episodes up to the oldest ticket that is
     still open. An episode that is still open when more than `max_lag` newer tickets have been handed out is released as
-    censored (a failure), so that one endless episode cannot hold up the course; what it brings later is recorded, but
+    censored (a failure), so that one endless episode cannot hold up the curriculum; what it brings later is recorded, but
     not read a second time.
     """
 
@@ -55,7 +62,8 @@ class TicketBook:
         self._head = 0  # the oldest ticket not yet released
         self._held: dict[int, int] = {}  # open tickets of each environment that ever held one
         self._overdue: dict[int, tuple[int, int]] = {}  # released as censored and still open: ticket → (env, task)
-        self._again: dict[int, list[int]] = {}  # to be handed out again after a resume: environment → tickets
+        self.again: dict[int, list[int]] = {}
+        """To be handed out again after a resume: environment → tickets, oldest first."""
         self.counts = Counts()
 
     @property
@@ -80,16 +88,16 @@ class TicketBook:
 
     # ---- opening
 
-    def check_envs(self, envs: Any) -> IntArray:
+    def check_envs(self, envs: ArrayLike) -> IntArray:
         """`envs` as an array, if each of them may take another ticket."""
         numbers = _flat("environments", envs)
         wanted: dict[int, int] = {}
         for env in numbers.tolist():
-            if not 0 <= env < _MOST_ENVS:
-                raise TicketError(f"environment numbers run from 0 to {_MOST_ENVS - 1:,}, not {envs!r:.80}.")
+            if not 0 <= env < _MAX_ENVS:
+                raise TicketError(f"environment numbers run from 0 to {_MAX_ENVS - 1:,}, got {envs!r:.80}.")
             wanted[env] = wanted.get(env, 0) + 1
         for env, count in wanted.items():
-            fresh = count - len(self._again[env]) if env in self._again else count
+            fresh = count - len(self.again[env]) if env in self.again else count
             held = self._held.get(env, 0)
             if fresh > 0 and held + fresh > 1 + self._ahead:
                 raise TicketError(
@@ -98,20 +106,17 @@ class TicketBook:
                 )
         return numbers
 
-    @property
-    def has_again(self) -> bool:
-        """Whether there are tickets to be handed out again."""
-        return bool(self._again)
-
-    def take_again(self, envs: IntArray) -> IntArray:
-        """For each environment the ticket that it is to be handed out again, or -1."""
-        tickets = np.full(len(envs), -1, dtype=np.int64)
+    def take_again(self, envs: IntArray) -> tuple[IntArray, IntArray]:
+        """For each environment the ticket that it is to be handed out again, or -1, and its task."""
+        tickets, tasks = np.full(len(envs), -1, dtype=np.int64), np.zeros(len(envs), dtype=np.int64)
         for row, env in enumerate(envs.tolist()):
-            if waiting := self._again.get(env):
-                tickets[row] = waiting.pop(0)
+            if waiting := self.again.get(env):
+                ticket = tickets[row] = waiting.pop(0)
+                late = ticket in self._overdue
+                tasks[row] = self._overdue[ticket][1] if late else self._columns["task"][ticket - self._base]
                 if not waiting:
-                    del self._again[env]
-        return tickets
+                    del self.again[env]
+        return tickets, tasks
 
     def open(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> IntArray:
         """Hand out one ticket for each of these."""
@@ -139,14 +144,6 @@ class TicketBook:
             self._base = self._head
         return slice(used, used + count)
 
-    def tasks_of(self, tickets: IntArray) -> IntArray:
-        """The tasks behind open tickets."""
-        overdue = {ticket: task for ticket, (_, task) in self._overdue.items()}
-        return np.array(
-            [overdue[t] if t in overdue else self._columns["task"][t - self._base] for t in tickets.tolist()],
-            dtype=np.int64,
-        )
-
     # ---- settling
 
     def finish(
@@ -168,7 +165,7 @@ class TicketBook:
         self._settle(tickets, _GONE)
         self.counts.withdrawn += len(tickets)
 
-    def check_open(self, tickets: Any) -> IntArray:
+    def check_open(self, tickets: ArrayLike) -> IntArray:
         """`tickets` as an array, if each of them is open and named once."""
         numbers = _flat("tickets", tickets)
         listed = numbers.tolist()
@@ -186,7 +183,7 @@ class TicketBook:
     def _settle(self, tickets: IntArray, status: int) -> tuple[IntArray, slice | BoolArray]:
         """Mark open tickets; the rows of those that were not released as censored before, and which ones these are."""
         on_time: slice | BoolArray = slice(None)
-        if self._again:
+        if self.again:
             self._forget_again(set(tickets.tolist()))
         if self._overdue:
             on_time = np.array([ticket not in self._overdue for ticket in tickets.tolist()], dtype=bool)
@@ -199,22 +196,23 @@ class TicketBook:
         return rows, on_time
 
     def _forget_again(self, settled: set[int]) -> None:
-        for env, waiting in list(self._again.items()):
-            self._again[env] = [ticket for ticket in waiting if ticket not in settled]
-            if not self._again[env]:
-                del self._again[env]
+        for env, waiting in list(self.again.items()):
+            self.again[env] = [ticket for ticket in waiting if ticket not in settled]
+            if not self.again[env]:
+                del self.again[env]
 
     # ---- reading
 
     def release(self) -> Episodes:
         """The next episodes in ticket order, as far as everything before them is settled or overdue."""
         start, stop = self._head - self._base, self.next_ticket - self._base
-        if stop - start > self.max_lag:
-            self._censor(self._open_rows(start, stop - self.max_lag))
+        overdue = stop - 1 - self.max_lag  # the rows before this one have more than `max_lag` newer tickets
+        if overdue > start:
+            self._censor(self._open_rows(start, overdue))
         first_open = self._status.find(_OPEN, start, stop)
         end = stop if first_open < 0 else first_open
         if end == start:
-            return _NO_EPISODES
+            return NO_EPISODES
         episodes = self._episodes(slice(start, end))
         self._head += end - start
         if _GONE not in self._status[start:end]:
@@ -281,21 +279,21 @@ class TicketBook:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
         self.counts, self._base, self._head = counts, head, head
-        self._again = {}
+        self.again = {}
         for ticket, env in self.in_flight().items():
-            self._again.setdefault(env, []).append(ticket)
+            self.again.setdefault(env, []).append(ticket)
 
 
-def _flat(name: str, numbers: Any) -> IntArray:
-    """`numbers` as a flat array of whole numbers."""
+def _flat(name: str, numbers: ArrayLike) -> IntArray:
+    """`numbers` as a flat array of integers."""
     found = np.asarray(numbers)
     if found.ndim == 0:
         found = found.reshape(1)
     if found.shape == (0,):
         return np.empty(0, dtype=np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise TicketError(f"{name} must be a flat list of whole numbers, not {numbers!r:.80}.")
+        raise TicketError(f"{name} must be a flat list of integers, got {numbers!r:.80}.")
     return found.astype(np.int64, copy=False)
 
 
-_NO_EPISODES = TicketBook()._episodes(slice(0, 0))
+NO_EPISODES = TicketBook()._episodes(slice(0, 0))

@@ -1,23 +1,50 @@
-"""Checking the results of episodes at the door."""
+"""Validation of episode results: every column is checked at the door, before anything changes."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cursus.errors import ResultError
 from cursus.types import BoolArray, FloatArray, IntArray
 
-_MOST = 2**40
+_MAX_LENGTH = 2**40
 _LARGEST = 1e100  # whose square is still a number
 
 
-def truth(values: Any, tickets: IntArray) -> BoolArray:
-    """A column of successes: true or false, 0 or 1, and nothing else."""
-    column = _column("success", values, tickets)
+class Results(NamedTuple):
+    """The results of episodes, one entry per ticket in each column."""
+
+    success: BoolArray
+    returns: FloatArray
+    lengths: IntArray
+    scores: FloatArray | None
+    """None where the score of an episode is its success."""
+
+
+def check_results(
+    tickets: IntArray,
+    success: ArrayLike,
+    returns: ArrayLike,
+    lengths: ArrayLike,
+    scores: ArrayLike | None,
+    score_bounds: tuple[float, float] | None,
+) -> Results:
+    """The results of these tickets as columns, or a `ResultError` that names the ticket and what is wrong with it."""
+    return Results(
+        _booleans("success", success, tickets),
+        _numbers("return", returns, tickets),
+        _integers("length", lengths, tickets),
+        None if scores is None else _numbers("score", scores, tickets, score_bounds or (-_LARGEST, _LARGEST)),
+    )
+
+
+def _booleans(name: str, values: ArrayLike, tickets: IntArray) -> BoolArray:
+    """True or false, 0 or 1, and nothing else."""
+    column = _column(name, values, tickets)
     if column.dtype == np.bool_:
         return column
     if column.dtype.kind in "iuf":
@@ -26,38 +53,40 @@ def truth(values: Any, tickets: IntArray) -> BoolArray:
         wrong = np.array([not isinstance(each, bool | np.bool_) for each in column], dtype=bool)
     if wrong.any():
         raise ResultError(
-            f"the success of ticket {tickets[wrong][0]} is {column[wrong][0]!r}: it must be true or false. "
+            f"the {name} of ticket {tickets[wrong][0]} must be true or false, got {column[wrong][0]!r}. "
             "If the environment gives no such signal, say how success is to be read."
         )
     return column.astype(np.bool_)
 
 
-def finite(name: str, values: Any, tickets: IntArray, bounds: tuple[float, float] = (-_LARGEST, _LARGEST)) -> FloatArray:
-    """A column of finite numbers within bounds."""
+def _numbers(
+    name: str, values: ArrayLike, tickets: IntArray, bounds: tuple[float, float] = (-_LARGEST, _LARGEST)
+) -> FloatArray:
+    """Finite numbers within bounds."""
     column = _column(name, values, tickets)
     if column.dtype.kind not in "biuf":
-        raise ResultError(f"{name}s must be numbers, not {values!r:.80}.")
+        raise ResultError(f"{name}s must be numbers, got {values!r:.80}.")
     numbers = column.astype(np.float64)
     low, high = bounds
     for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
         if low <= number <= high:
             continue
         if not math.isfinite(number):
-            raise ResultError(f"the {name} of ticket {ticket} is {number}: it must be a finite number.")
-        raise ResultError(f"the {name} of ticket {ticket} is {number:g}: it must lie between {low:g} and {high:g}.")
+            raise ResultError(f"the {name} of ticket {ticket} must be a finite number, got {number}.")
+        raise ResultError(f"the {name} of ticket {ticket} must lie between {low:g} and {high:g}, got {number:g}.")
     return numbers
 
 
-def whole(name: str, values: Any, tickets: IntArray) -> IntArray:
-    """A column of whole numbers from 0 upwards, small enough that their sums stay exact."""
-    numbers = finite(name, values, tickets)
+def _integers(name: str, values: ArrayLike, tickets: IntArray) -> IntArray:
+    """Integers from 0 upwards, small enough that their sums stay exact."""
+    numbers = _numbers(name, values, tickets)
     for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
-        if not (0 <= number <= _MOST and number.is_integer()):
-            raise ResultError(f"the {name} of ticket {ticket} is {number:g}: not a whole number from 0 to 2**40.")
+        if not (0 <= number <= _MAX_LENGTH and number.is_integer()):
+            raise ResultError(f"the {name} of ticket {ticket} must be an integer from 0 to 2**40, got {number:g}.")
     return numbers.astype(np.int64)
 
 
-def _column(name: str, values: Any, tickets: IntArray) -> NDArray[Any]:
+def _column(name: str, values: ArrayLike, tickets: IntArray) -> NDArray[Any]:
     if values is None:
         raise ResultError(f"the {name} of {len(tickets)} episode(s) is missing. Give one value per ticket.")
     try:

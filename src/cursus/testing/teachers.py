@@ -29,7 +29,7 @@ def check_teacher(make: Make, *, num_envs: int = 8, rounds: int = 60, seed: int 
     _check_resume(make, num_envs, rounds, seed)
 
 
-class _Lesson:
+class _Loop:
     """Environments that end their episodes at random moments, with results that depend on the ticket alone."""
 
     def __init__(self, teacher: Teacher, num_envs: int, seed: int) -> None:
@@ -37,13 +37,13 @@ class _Lesson:
         self.seed = seed
         self.held: dict[int, int] = {}
         self.num_envs = num_envs
-        self.course: list[Any] = []
+        self.history: list[Any] = []
 
     def begin(self) -> None:
         idle = [env for env in range(self.num_envs) if env not in self.held]
         given = self.teacher.assign(idle)
         self.held.update(zip(given.envs.tolist(), given.tickets.tolist(), strict=True))
-        self.course += list(zip(given.tickets.tolist(), given.envs.tolist(), given.tasks.tolist(), strict=True))
+        self.history += list(zip(given.tickets.tolist(), given.envs.tolist(), given.tasks.tolist(), strict=True))
 
     def end(self, round_number: int, *, backwards: bool = False) -> list[Decision]:
         luck = generator(self.seed, round_number)
@@ -51,7 +51,7 @@ class _Lesson:
         tickets = [self.held.pop(env) for env in ending]
         tickets = tickets[::-1] if backwards else tickets
         decisions = self.report(tickets)
-        self.course += decisions
+        self.history += decisions
         return decisions
 
     def report(self, tickets: list[int]) -> list[Decision]:
@@ -76,7 +76,7 @@ def _check_exactly_once(make: Make, num_envs: int, rounds: int, seed: int) -> No
     with Teacher(make(), seed=seed) as teacher:
         luck = generator(seed, 99)
         held: dict[int, int] = {}
-        lesson = _Lesson(teacher, num_envs, seed)
+        loop = _Loop(teacher, num_envs, seed)
         for _ in range(rounds):
             idle = [env for env in range(num_envs) if env not in held]
             given = teacher.assign(idle)
@@ -90,7 +90,7 @@ def _check_exactly_once(make: Make, num_envs: int, rounds: int, seed: int) -> No
                 elif settle == 1:
                     teacher.withdraw([ticket])
                 else:
-                    lesson.report([ticket])
+                    loop.report([ticket])
                 _assert_refused(teacher, ticket)
             counts = teacher.counts
             total = counts.finished + counts.lost + counts.withdrawn + counts.in_flight
@@ -110,16 +110,16 @@ def _assert_refused(teacher: Teacher, ticket: int) -> None:
 
 
 def _check_order_of_arrival(make: Make, num_envs: int, rounds: int, seed: int) -> None:
-    courses, states = [], []
+    histories, states = [], []
     for backwards in (False, True):
         with Teacher(make(), seed=seed) as teacher:
-            lesson = _Lesson(teacher, num_envs, seed)
+            loop = _Loop(teacher, num_envs, seed)
             for number in range(rounds):
-                lesson.begin()
-                lesson.end(number, backwards=backwards)
-            courses.append(lesson.course)
+                loop.begin()
+                loop.end(number, backwards=backwards)
+            histories.append(loop.history)
             states.append(encode(teacher.curriculum.state()))
-    assert courses[0] == courses[1], "the order of arrival within a step changes the course"
+    assert histories[0] == histories[1], "the order of arrival within a step changes the history"
     assert states[0] == states[1], "the order of arrival within a step changes the state"
 
 
@@ -134,10 +134,10 @@ def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> Non
 
     curriculum.update = listening  # type: ignore[method-assign]
     with Teacher(curriculum, seed=seed) as teacher:
-        lesson = _Lesson(teacher, num_envs, seed)
+        loop = _Loop(teacher, num_envs, seed)
         for number in range(rounds):
-            lesson.begin()
-            lesson.end(number)
+            loop.begin()
+            loop.end(number)
             oldest = min(teacher.in_flight(), default=teacher.counts.assigned)
             assert seen == list(range(oldest)), "the curriculum did not see every ticket once, in order, up to the oldest open"
 
@@ -145,44 +145,44 @@ def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> Non
 def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run, twin = Path(folder) / "run", Path(folder) / "twin"
-        expected = _course(Teacher(make(), seed=seed, run=twin), num_envs, rounds, seed)
+        expected = _history(Teacher(make(), seed=seed, run=twin), num_envs, rounds, seed)
         teacher = Teacher(make(), seed=seed, run=run)
-        lesson = _Lesson(teacher, num_envs, seed)
+        loop = _Loop(teacher, num_envs, seed)
         half = rounds // 2
         for number in range(half):
-            lesson.begin()
-            lesson.end(number)
-        lesson.begin()
-        teacher.checkpoint({"held": {str(env): ticket for env, ticket in lesson.held.items()}})
-        before = list(lesson.course)
+            loop.begin()
+            loop.end(number)
+        loop.begin()
+        teacher.checkpoint({"held": {str(env): ticket for env, ticket in loop.held.items()}})
+        before = list(loop.history)
         for number in range(half, half + 5):  # what comes after the checkpoint is superseded
-            lesson.end(number, backwards=True)
-            lesson.begin()
+            loop.end(number, backwards=True)
+            loop.begin()
         teacher.close()
         teacher = Teacher.resume(make(), run)
-        lesson = _Lesson(teacher, num_envs, seed)
-        lesson.held = {int(env): ticket for env, ticket in teacher.caller_state["held"].items()}
-        again = teacher.assign(sorted(lesson.held))
-        assert again.tickets.tolist() == [lesson.held[env] for env in sorted(lesson.held)], (
+        loop = _Loop(teacher, num_envs, seed)
+        loop.held = {int(env): ticket for env, ticket in teacher.caller_state["held"].items()}
+        again = teacher.assign(sorted(loop.held))
+        assert again.tickets.tolist() == [loop.held[env] for env in sorted(loop.held)], (
             "tickets in flight are not handed out again to the same environments"
         )
-        lesson.course = before
-        lesson.end(half)
+        loop.history = before
+        loop.end(half)
         for number in range(half + 1, rounds):
-            lesson.begin()
-            lesson.end(number)
+            loop.begin()
+            loop.end(number)
         teacher.close()
-        assert lesson.course == expected, "a resumed run takes another course than one that was never stopped"
+        assert loop.history == expected, "a resumed run differs from one that was never stopped"
         assert _recorded(run) == _recorded(twin), "superseded events count"
 
 
-def _course(teacher: Teacher, num_envs: int, rounds: int, seed: int) -> list[Any]:
-    lesson = _Lesson(teacher, num_envs, seed)
+def _history(teacher: Teacher, num_envs: int, rounds: int, seed: int) -> list[Any]:
+    loop = _Loop(teacher, num_envs, seed)
     for number in range(rounds):
-        lesson.begin()
-        lesson.end(number)
+        loop.begin()
+        loop.end(number)
     teacher.close()
-    return lesson.course
+    return loop.history
 
 
 def _recorded(run: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from cursus.randomness import check_seed
 from cursus.settings import check_count
 from cursus.statistics import wilson, z_of
 from cursus.tasks import Discrete
-from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, TaskInterface
 
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 Tasks: TypeAlias = Mapping[str, Sequence[Any]]
@@ -148,7 +148,7 @@ def evaluate(
     All games that are under way act in one call of `act_batch`, with at least 16 rows; those beyond the games are copies.
     """
     check_evaluation(tasks, games=games, num_envs=num_envs, seed=seed)
-    lesson = Lesson(Discrete(1), success=success)
+    lesson = TaskInterface(Discrete(1), success=success)
     planned = [Game.planned(name, variants, number, seed) for name, variants in tasks.items() for number in range(games)]
     with ExitStack() as stack:
         tables = [Table(_made(make_env, stack), lesson) for _ in range(min(num_envs, len(planned)))]
@@ -205,7 +205,7 @@ class Table:
     game: Game
     observation: Any
 
-    def __init__(self, env: gymnasium.Env[Any, Any], lesson: Lesson) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], lesson: TaskInterface) -> None:
         self.env, self._lesson = env, lesson
 
     def begin(self, game: Game) -> None:
@@ -227,7 +227,7 @@ class Table:
             raise ResultError(f"{self.game} has a return of {total}: a reward was no finite number.")
         told = {"episode": {"r": total, "l": len(self._rewards)}, **info}  # as vector environments do
         try:
-            won = self._lesson.read_success(told)
+            won, _ = self._lesson.read_result(told)
         except ResultError as error:
             raise ResultError(f"{self.game}: {error}") from error
         lost = info["winner"] < 0 if "winner" in info else terminated

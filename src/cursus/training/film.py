@@ -18,7 +18,7 @@ from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete
 from cursus.training.evaluate import Acts, Game, Outcome, Table, Tasks, act, check_evaluation
-from cursus.vector.task_interface import Lesson
+from cursus.vector.task_interface import TaskInterface
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17
 _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
@@ -72,7 +72,7 @@ def film(
         needed = int(np.ceil(_SHORTEST_MS / 1000 * _frames_per_s(env)))
         raise SettingsError(f"every={every} means more pictures per second than a GIF can show. Give every={needed} or more.")
     reel = _Reel(show_s)
-    table = Table(env, Lesson(Discrete(1)))
+    table = Table(env, TaskInterface(Discrete(1)))
     outcomes: list[Outcome] = []
     tally: Counter[tuple[str, Outcome]] = Counter()
     for number, game in enumerate(_planned(tasks, games, seed)):

@@ -59,8 +59,8 @@ class Reporter:
 
     def __init__(self, teacher: Teacher) -> None:
         self._teacher = teacher
-        self._statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
-        self.listener = teacher.watch(Listener(teacher.curriculum))
+        self._statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
+        self.listener = teacher.observe(Listener(teacher.curriculum))
         self.infos = Rollup()
         """Of episodes that have ended."""
         self.losses = Rollup(prefix="train/")

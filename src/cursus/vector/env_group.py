@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, TaskError
 from cursus.vector.step_buffer import Board, check_space
-from cursus.vector.task_interface import Lesson
+from cursus.vector.task_interface import TaskInterface
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
 """The number of an environment and an info of its."""
@@ -33,7 +33,7 @@ class EnvGroup:
     """
 
     def __init__(
-        self, make_envs: Sequence[MakeEnv], board: Board, lesson: Lesson | None, info_keys: Sequence[str] | None
+        self, make_envs: Sequence[MakeEnv], board: Board, lesson: TaskInterface | None, info_keys: Sequence[str] | None
     ) -> None:
         self.first, self.stop = board.first, board.first + len(make_envs)
         self.ended = False
@@ -146,8 +146,7 @@ class EnvGroup:
             return
         try:
             told = {"episode": {"r": float(board.returns[place]), "l": length}, **info}
-            board.success[place] = success = lesson.read_success(told)
-            board.scores[place] = lesson.read_score(told, success)
+            board.success[place], board.scores[place] = lesson.read_result(told)
         except Exception as error:
             raise self._failure(place, "reading its result", error) from error
 

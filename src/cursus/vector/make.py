@@ -18,7 +18,7 @@ from cursus.vector.crew import context_of
 from cursus.vector.env_group import MakeEnv
 from cursus.vector.processes import OnWorkerLoss, Processes
 from cursus.vector.serial import Serial
-from cursus.vector.task_interface import SUCCESS_KEYS, Lesson, ReadScore, ReadSuccess, SetTask
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
 
 
 def make_vec(
@@ -70,7 +70,7 @@ def make_vec(
         raise SettingsError(f"timeout_s={timeout_s!r} must be a positive number of seconds, or None.")
     lesson, teacher = None, None
     if curriculum is not None:
-        lesson = Lesson(curriculum.tasks, set_task=set_task, success=success, score=score)
+        lesson = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
         teacher = _teacher(curriculum, len(makers), run, resume, seed)
     elif run is not None or resume or seed_episodes:
         raise SettingsError("run, resume and seed_episodes are for a curriculum: give one, or leave them out.")

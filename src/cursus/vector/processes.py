@@ -21,7 +21,7 @@ from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.lines import ENDED, MESSAGE, Command
 from cursus.vector.signals import SPIN_S, Bell
 from cursus.vector.step_buffer import Arena, shared_file
-from cursus.vector.task_interface import Lesson
+from cursus.vector.task_interface import TaskInterface
 from cursus.vector.worker import Handle, Parcel, Setup, lay_out, pack
 
 
@@ -55,7 +55,7 @@ class Processes(TaughtVectorEnv):
         *,
         num_workers: int,
         parent_steps: bool = True,
-        lesson: Lesson | None = None,
+        lesson: TaskInterface | None = None,
         teacher: Teacher | None = None,
         autoreset: Autoreset = "next_step",
         start_method: str | None = None,
@@ -119,7 +119,7 @@ class Processes(TaughtVectorEnv):
         num_workers: int,
         share: IntArray,
         make_envs: Sequence[MakeEnv],
-        lesson: Lesson | None,
+        lesson: TaskInterface | None,
         info_keys: Sequence[str] | None,
         context: Any,
     ) -> Setup:

@@ -10,7 +10,7 @@ from cursus.types import IntArray
 from cursus.vector.base import NOBODY, Autoreset, Heard, State, TaughtVectorEnv
 from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
 from cursus.vector.step_buffer import Board, local
-from cursus.vector.task_interface import Lesson
+from cursus.vector.task_interface import TaskInterface
 
 
 class Serial(TaughtVectorEnv):
@@ -20,7 +20,7 @@ class Serial(TaughtVectorEnv):
         self,
         make_envs: Sequence[MakeEnv],
         *,
-        lesson: Lesson | None = None,
+        lesson: TaskInterface | None = None,
         teacher: Teacher | None = None,
         autoreset: Autoreset = "next_step",
         seed: int | None = None,

@@ -1,4 +1,4 @@
-"""What an environment's side needs to know of a curriculum: how a task is set, and how success is read."""
+"""The task interface: how a task reaches an environment, and how success and score are read from its final info."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUCCESS_KEYS = ("is_success", "success")
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TaskInterface:
     """How tasks reach environments, and what their ends say.
 
     By default a task travels through Gymnasium's own door, `reset(options={"task": task})`; `set_task(env, task)` is for
@@ -30,9 +30,13 @@ class Lesson:
     """
 
     tasks: TaskSpace
+    """What can be practised."""
     set_task: SetTask = None
+    """Sets a task in an environment; None: the task travels in the options of `reset`."""
     success: ReadSuccess = SUCCESS_KEYS
+    """A key of the final info, several of which the first present one counts, or a function of the final info."""
     score: ReadScore = None
+    """A key of the final info, or a function of it; None: the score is the success."""
 
     def prepare(self, env: gymnasium.Env[Any, Any], task: int, options: dict[str, Any]) -> dict[str, Any]:
         """Set a task, or put it into the options of the coming reset."""
@@ -42,8 +46,12 @@ class Lesson:
         self.set_task(env, chosen)
         return options
 
-    def read_success(self, info: Info) -> bool:
-        """Whether the episode with this final info succeeded."""
+    def read_result(self, info: Info) -> tuple[bool, float]:
+        """Success and score of the episode with this final info."""
+        success = self._read_success(info)
+        return success, float(success) if self.score is None else self._read_score(self.score, info)
+
+    def _read_success(self, info: Info) -> bool:
         if callable(self.success):
             value = self.success(info)
         else:
@@ -57,13 +65,12 @@ class Lesson:
             value = info[found[0]]
         if isinstance(value, bool | np.bool_) or (isinstance(value, int | float | np.number) and value in (0, 1)):
             return bool(value)
-        raise ResultError(f"success is {value!r}: it must be true or false.")
+        raise ResultError(f"success must be true or false, got {value!r}.")
 
-    def read_score(self, info: Info, success: bool) -> float:
-        """The score of the episode; without a rule for it, its success."""
-        if self.score is None:
-            return float(success)
-        value = self.score(info) if callable(self.score) else info.get(self.score)
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            raise ResultError(f"the score is {value!r}: it must be a finite number.")
+    @staticmethod
+    def _read_score(score: str | Callable[[Info], Any], info: Info) -> float:
+        """A number; whether it is finite and within bounds is for the teacher to check."""
+        value = score(info) if callable(score) else info.get(score)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise ResultError(f"the score must be a number, got {value!r}.")
         return float(value)

@@ -16,7 +16,7 @@ import pytest
 
 from cursus.errors import SettingsError, SharedMemoryError
 from cursus.remote.channel import Address, Local, Memory, Shared, attach, make_memory, snapshot
-from cursus.remote.channel.snapshot import PLACE_BYTES
+from cursus.remote.channel.snapshot import SLOT_BYTES
 from cursus.testing.memories import check_memory
 
 pytestmark = pytest.mark.timeout(30)
@@ -97,9 +97,9 @@ for act in (lambda: memory.publish({{"x": np.zeros(10**6)}}), lambda: Shared({RE
         act()
     except SharedMemoryError as error:
         print(error)
-assert member.snapshot().version == 1 and member.read("x").tolist() == [0, 0, 0]
+assert member.snapshot().version == 1 and member.snapshot().arrays["x"].tolist() == [0, 0, 0]
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert memory.publish({{"x": np.ones(10**6)}}) == 2 and member.read("x").sum() == 10**6
+assert memory.publish({{"x": np.ones(10**6)}}) == 2 and member.snapshot().arrays["x"].sum() == 10**6
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -135,23 +135,23 @@ def test_a_damaged_snapshot_is_never_shown() -> None:
         handle, start = memory._session.handle, memory._session.layout.size
         for version in (1, 2, 3):
             memory.publish({"values": np.arange(100)})
-            place = start + version % 2 * PLACE_BYTES
+            place = start + version % 2 * SLOT_BYTES
             for byte in (0, 7, 8, 12, 16, 20, 30, 60, 500):
                 old = os.pread(handle, 1, place + byte)
                 os.pwrite(handle, bytes([old[0] ^ 4]), place + byte)
                 with pytest.raises(SharedMemoryError, match="it is damaged, or was overwritten"):
                     member.snapshot()
                 os.pwrite(handle, old, place + byte)
-            assert member.read("values").sum() == 4950
+            assert member.snapshot().arrays["values"].sum() == 4950
 
 
 def test_a_snapshot_may_not_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "PLACE_BYTES", 2**16)
+    monkeypatch.setattr(snapshot, "SLOT_BYTES", 2**16)
     with Shared(RECORD) as memory:
         assert memory.publish({"values": np.arange(8000)}) == 1
         with pytest.raises(SettingsError, match="a snapshot has at most 65,536 bytes, not 72,0"):
             memory.publish({"values": np.arange(9000)})
-        assert len(memory.read("values")) == 8000
+        assert len(memory.snapshot().arrays["values"]) == 8000
 
 
 def test_only_addresses_are_attached_to() -> None:

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from cursus.errors import SharedMemoryError
 from cursus.remote.channel import Shared, attach
-from cursus.remote.channel.record import Record
-from cursus.remote.channel.ring import CONTROL_WORDS, HEAD, QUARANTINED, TAIL, Place, RingReader, RingWriter
+from cursus.remote.channel.ring import CONTROL_WORDS, HEAD, QUARANTINED, TAIL, Record, RingLayout, RingReader, RingWriter
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -59,17 +58,17 @@ class World:
         size = -(-CAPACITY * RECORD.whole.size // 64) * 64
         raw = bytearray(2 * CONTROL_WORDS * 8 + 2 * size)
         self.bytes, self.words = Watched(raw, self._before), Watched(memoryview(raw).cast("Q"), self._before)
-        self.places = [Place(n, n * CONTROL_WORDS, 2 * CONTROL_WORDS * 8 + n * size, CAPACITY, 77 + n) for n in range(2)]
+        self.layouts = [RingLayout(n, n * CONTROL_WORDS, 2 * CONTROL_WORDS * 8 + n * size, CAPACITY, 77 + n) for n in range(2)]
         self.accident: Callable[[Any, Any, Any], None] | None = None
         self.countdown = 0
-        self.readers = [RingReader(self.bytes, self.words, place, RECORD) for place in self.places]  # type: ignore[arg-type]
+        self.readers = [RingReader(self.bytes, self.words, layout, RECORD) for layout in self.layouts]  # type: ignore[arg-type]
         self.writers = [self._writer(n) for n in range(2)]
         self.said: list[list[int]] = [[], []]
         self.heard: list[list[int]] = [[], []]
         self.next = 0
 
     def _writer(self, ring: int) -> RingWriter:
-        return RingWriter(self.bytes, self.words, self.places[ring], RECORD)  # type: ignore[arg-type]
+        return RingWriter(self.bytes, self.words, self.layouts[ring], RECORD)  # type: ignore[arg-type]
 
     def _before(self, data: Any, place: Any, value: Any) -> None:
         if self.accident is not None:
@@ -106,7 +105,7 @@ class World:
     def drain(self) -> None:
         parts = []
         for ring, reader in enumerate(self.readers):
-            head = self.words[self.places[ring].control + HEAD]
+            head = self.words[self.layouts[ring].control + HEAD]
             if head != reader.taken and (data := reader.ready(head)):
                 parts.append((ring, data))
         table = RECORD.table(parts)
@@ -117,11 +116,11 @@ class World:
             self.heard[ring].append(number)
 
     def _accepted(self, ring: int) -> int:
-        return int(self.words.data[self.places[ring].control + HEAD])
+        return int(self.words.data[self.layouts[ring].control + HEAD])
 
     def check(self) -> None:
-        for ring, place in enumerate(self.places):
-            accepted, taken = self._accepted(ring), self.words.data[place.control + TAIL]
+        for ring, layout in enumerate(self.layouts):
+            accepted, taken = self._accepted(ring), self.words.data[layout.control + TAIL]
             assert self.heard[ring] == self.said[ring][: len(self.heard[ring])]
             assert taken == len(self.heard[ring]) <= accepted <= taken + CAPACITY
             assert accepted + self.writers[ring].waiting == len(self.said[ring])
@@ -188,7 +187,7 @@ def test_a_store_that_is_seen_too_early_is_waited_for() -> None:
     """Other processors may see `head` before the slot: the record is not whole yet, and is read at a later drain."""
     world = World()
     world.post(0)
-    slot = world.places[0].slots
+    slot = world.layouts[0].slots
     whole = bytes(world.bytes.data[slot : slot + RECORD.whole.size])
     for unseen in (bytes(len(whole)), whole[:16] + bytes(len(whole) - 16), whole[:-8] + bytes(8)):
         world.bytes.data[slot : slot + len(whole)] = unseen
@@ -201,20 +200,20 @@ def test_a_store_that_is_seen_too_early_is_waited_for() -> None:
 def damage(memory: Shared, ring: int, kind: str, dice: random.Random) -> None:
     """Write into a ring what no member writes."""
     session = memory._session
-    place, size = session.place(ring), memory.record.whole.size
-    control, slots = slice(place.control * 8, (place.control + CONTROL_WORDS) * 8), place.slots
+    layout, size = session.ring_layout(ring), memory.record.whole.size
+    control, slots = slice(layout.control * 8, (layout.control + CONTROL_WORDS) * 8), layout.slots
     if kind == "everything":
         session.map[control] = dice.randbytes(CONTROL_WORDS * 8)
-        session.map[slots : slots + place.capacity * size] = dice.randbytes(place.capacity * size)
+        session.map[slots : slots + layout.capacity * size] = dice.randbytes(layout.capacity * size)
     elif kind == "control":
         session.map[control] = dice.randbytes(CONTROL_WORDS * 8)
     elif kind == "head":
-        session.words[place.control + HEAD] += dice.choice([1, 2, 7, 2**40])
+        session.words[layout.control + HEAD] += dice.choice([1, 2, 7, 2**40])
     elif kind == "head back":
-        session.words[place.control + HEAD] = 0
+        session.words[layout.control + HEAD] = 0
     else:  # one bit of the next record
-        word = session.words[place.control + HEAD] - 1
-        byte = slots + word % place.capacity * size + dice.randrange(size)
+        word = session.words[layout.control + HEAD] - 1
+        byte = slots + word % layout.capacity * size + dice.randrange(size)
         session.map[byte] ^= 1 << dice.randrange(8)
 
 
@@ -255,14 +254,14 @@ def test_noise_in_one_ring_harms_no_other(kind: str) -> None:
 @given(st.binary(min_size=64, max_size=64), st.integers(0, 2**64 - 1) | st.integers(0, 12))
 def test_no_bytes_crash_the_reader(noise: bytes, head: int) -> None:
     world = World()
-    world.bytes.data[world.places[0].slots : world.places[0].slots + 64] = noise
-    world.words.data[world.places[0].control + HEAD] = head
+    world.bytes.data[world.layouts[0].slots : world.layouts[0].slots + 64] = noise
+    world.words.data[world.layouts[0].control + HEAD] = head
     world.post(1)
     for _ in range(10):
         world.drain()
     assert world.heard == [[], world.said[1]]
     assert world.readers[0].quarantined == (head != 0)
-    assert world.words.data[world.places[0].control + QUARANTINED] == (head != 0)
+    assert world.words.data[world.layouts[0].control + QUARANTINED] == (head != 0)
 
 
 @pytest.mark.parametrize("head", [3, 2**40, 2**64 - 1])
@@ -270,7 +269,7 @@ def test_neither_end_believes_a_head_that_cannot_be(head: int) -> None:
     world = World()
     world.post(0)
     world.post(0)
-    world.words.data[world.places[0].control + HEAD] = head
+    world.words.data[world.layouts[0].control + HEAD] = head
     assert world.readers[0].ready(head) == b""
     with pytest.raises(SharedMemoryError, match="ring 0 is damaged"):
         world.post(0)
@@ -282,7 +281,7 @@ def test_a_ring_that_recovers_is_not_given_up() -> None:
     world = World()
     for _ in range(5):
         world.post(0)
-        slot = world.places[0].slots + (world.next - 1) % CAPACITY * RECORD.whole.size
+        slot = world.layouts[0].slots + (world.next - 1) % CAPACITY * RECORD.whole.size
         world.bytes.data[slot + 9] ^= 255
         for _ in range(5):
             world.drain()
@@ -294,8 +293,8 @@ def test_a_ring_that_recovers_is_not_given_up() -> None:
 def test_words_lie_where_they_cannot_be_seen_half_written() -> None:
     with Shared([("a", "i8")], members=3, capacity=3) as memory:
         for ring in range(3):
-            place = memory._session.place(ring)
-            assert place.slots % 64 == 0
-            assert place.control * 8 % 64 == 0
+            layout = memory._session.ring_layout(ring)
+            assert layout.slots % 64 == 0
+            assert layout.control * 8 % 64 == 0
             assert TAIL - HEAD >= 8
         assert memory._session.layout.size % os.sysconf("SC_PAGE_SIZE") == 0

@@ -2,7 +2,7 @@
 
 from cursus.remote.channel.base import Address, Member, MemberState, Memory, Snapshot
 from cursus.remote.channel.local import Local
-from cursus.remote.channel.make import attach, make_memory
+from cursus.remote.channel.make import MemoryKind, attach, make_memory
 from cursus.remote.channel.shared import Shared
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Member",
     "MemberState",
     "Memory",
+    "MemoryKind",
     "Shared",
     "Snapshot",
     "attach",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from cursus.errors import SettingsError
-from cursus.remote.channel.record import Record
+from cursus.remote.channel.ring import Record
 
 MEMBERS = 64
 """How many rings a memory has room for, unless told."""
@@ -20,7 +20,7 @@ MEMBERS = 64
 CAPACITY = 1024
 """How many records a ring holds until they are drained, unless told."""
 
-_MOST_MEMBERS, _MOST_RECORDS = 2**14, 2**24
+_MAX_MEMBERS, _MAX_RECORDS = 2**14, 2**24
 _KINDS = "biufc"
 
 
@@ -81,14 +81,6 @@ class _Reader(ABC):
     def close(self) -> None:
         """Leave the memory. Once is enough, more often is harmless."""
 
-    def read(self, name: str) -> NDArray[Any]:
-        """One array of the newest snapshot."""
-        newest = self.snapshot()
-        arrays = {} if newest is None else newest.arrays
-        if name not in arrays:
-            raise SettingsError(f"no array {name!r} was published. There are: {', '.join(arrays) or 'none'}.")
-        return arrays[name]
-
     def __enter__(self) -> Self:
         return self
 
@@ -113,11 +105,10 @@ class Memory(_Reader):
 
     def __init__(self, record: DTypeLike, members: int, capacity: int) -> None:
         self.record = Record(record)
-        for name, value, most in (("members", members, _MOST_MEMBERS), ("capacity", capacity, _MOST_RECORDS)):
+        for name, value, most in (("members", members, _MAX_MEMBERS), ("capacity", capacity, _MAX_RECORDS)):
             if not 1 <= value <= most:
                 raise SettingsError(f"{name} is from 1 to {most:,}, not {value}.")
-        self._most_members = members
-        self._arrays: dict[str, NDArray[Any]] = {}
+        self._max_members = members
 
     @abstractmethod
     def member(self) -> Address:
@@ -135,31 +126,12 @@ class Memory(_Reader):
     def _publish(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """Make these arrays, and no others, the newest snapshot."""
 
-    def allocate(self, name: str, shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """A working array of zeros, the owner's own; every `publish` shows what it holds at that moment."""
-        if name in self._arrays:
-            raise SettingsError(f"there is an array {name!r} already.")
-        made = np.zeros(shape, dtype=dtype)
-        _check_array(name, made)
-        self._arrays[name] = made
-        return made
-
-    def write(self, name: str, values: ArrayLike) -> None:
-        """Fill a working array; one of a new name is allocated to fit."""
-        given = np.asarray(values)
-        if name not in self._arrays:
-            self.allocate(name, given.shape, given.dtype)
-        kept = self._arrays[name]
-        if given.shape != kept.shape or not np.can_cast(given.dtype, kept.dtype, "same_kind"):
-            raise SettingsError(f"{name!r} is {kept.dtype} of shape {kept.shape}, not {given.dtype} of shape {given.shape}.")
-        kept[...] = given
-
-    def publish(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> int:
-        """Make the working arrays, and `arrays` beside them, the newest snapshot; its version."""
-        more = {name: np.asarray(array) for name, array in (arrays or {}).items()}
-        for name, array in more.items():
+    def publish(self, arrays: Mapping[str, ArrayLike]) -> int:
+        """Make `arrays` (name → numbers or booleans), and no others, the newest snapshot; its version."""
+        given = {name: np.asarray(array) for name, array in arrays.items()}
+        for name, array in given.items():
             _check_array(name, array)
-        return self._publish({**self._arrays, **more})
+        return self._publish(given)
 
 
 class Member(_Reader):
@@ -199,4 +171,4 @@ def _check_array(name: str, array: NDArray[Any]) -> None:
     if not isinstance(name, str):
         raise SettingsError(f"arrays have names, not {name!r}.")
     if array.dtype.kind not in _KINDS:
-        raise SettingsError(f"{name!r} is an array of {array.dtype}. Only numbers and truth values can be published.")
+        raise SettingsError(f"{name!r} is an array of {array.dtype}. Only numbers and booleans can be published.")

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from cursus.errors import SettingsError, SharedMemoryError
 from cursus.remote.channel.base import CAPACITY, MEMBERS, Address, Member, MemberState, Memory, Snapshot
-from cursus.remote.channel.record import Record
+from cursus.remote.channel.ring import Record
 
 _memories: WeakValueDictionary[str, Local] = WeakValueDictionary()
 
@@ -53,8 +53,8 @@ class Local(Memory):
     def member(self) -> Address:
         """Open the next ring."""
         self._check()
-        if len(self._rings) == self._most_members:
-            raise SettingsError(f"all {self._most_members} rings are open. Make the memory with more: members=…")
+        if len(self._rings) == self._max_members:
+            raise SettingsError(f"all {self._max_members} rings are open. Make the memory with more: members=…")
         self._rings.append(_Ring())
         return Address(self._session, self._pid, None, len(self._rings) - 1, self.record.fields)
 

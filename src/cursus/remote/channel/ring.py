@@ -11,13 +11,17 @@ makes the order harmless in which another processor sees the stores.
 from __future__ import annotations
 
 import mmap
+import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from zlib import crc32
 
-from cursus.errors import SharedMemoryError
-from cursus.remote.channel.record import Record
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from cursus.errors import SettingsError, SharedMemoryError
 
 HEAD = 0
 """How many records are in the ring for good. Written by the member, like the next five."""
@@ -27,11 +31,51 @@ TAIL, QUARANTINED = 16, 17
 CONTROL_WORDS = 24
 """Three cache lines, so that owner and member do not fight over one."""
 
+_CODES = {"i": "q", "u": "Q", "f": "d"}
+_OURS = ("ring", "sequence")
 _PATIENCE = 8  # drains without progress until a ring is given up
 
 
+class Record:
+    """A sequence number, the fields, and a checksum: words of eight bytes, all of them."""
+
+    def __init__(self, fields: DTypeLike) -> None:
+        dtype = np.dtype(fields)
+        kinds = {name: dtype[name] for name in dtype.names or ()}
+        wrong = [name for name, kind in kinds.items() if kind.kind not in _CODES or kind.itemsize != 8 or not kind.isnative]
+        if not kinds or wrong or any(name in _OURS for name in kinds):
+            raise SettingsError(
+                f"a record is a structured type of i8, u8 and f8 fields not called ring or sequence, such as "
+                f"[('task', 'i8'), ('score', 'f8')], not {dtype}."
+            )
+        self.fields = tuple((name, f"{kind.kind}8") for name, kind in kinds.items())
+        self._body = struct.Struct("=" + "".join(_CODES[kind.kind] for kind in kinds.values()))
+        self.whole = struct.Struct(f"=Q{self._body.size}sQ")
+        self._stored = np.dtype([("sequence", "u8"), *self.fields, ("checksum", "u8")])
+        self.drained = np.dtype([("ring", "i8"), ("sequence", "i8"), *self.fields])
+
+    def pack(self, values: Sequence[float]) -> bytes:
+        """The fields as bytes."""
+        try:
+            return self._body.pack(*values)
+        except struct.error as error:
+            names = ", ".join(f"{name} ({kind})" for name, kind in self.fields)
+            raise SettingsError(f"a record has the fields {names}, not {values!r:.100}: {error}.") from None
+
+    def table(self, parts: Sequence[tuple[int, bytes]]) -> NDArray[Any]:
+        """The records of some rings, each given by its number and its records as they are stored, as one table."""
+        if not parts:
+            return np.empty(0, dtype=self.drained)
+        stored = np.frombuffer(b"".join([data for _, data in parts]), dtype=self._stored)
+        made = np.empty(len(stored), dtype=self.drained)
+        made["ring"] = np.repeat([ring for ring, _ in parts], [len(data) // self.whole.size for _, data in parts])
+        for name in ("sequence", *[name for name, _ in self.fields]):
+            made[name] = stored[name]
+        return made
+
+
 @dataclass(frozen=True, slots=True)
-class Place:
+class RingLayout:
     """Where a ring lies in its memory."""
 
     ring: int
@@ -47,15 +91,15 @@ class Place:
 class RingWriter:
     """The member's end of a ring."""
 
-    def __init__(self, memory: mmap.mmap, words: memoryview, place: Place, record: Record) -> None:
+    def __init__(self, memory: mmap.mmap, words: memoryview, layout: RingLayout, record: Record) -> None:
         self._memory = memory
         self._words = words
-        self._place = place
+        self._layout = layout
         self._pack = record.pack
         self._whole = record.whole.pack
         self._size = record.whole.size
-        self._head = place.control + HEAD
-        self._slots, self._capacity, self._salt = place.slots, place.capacity, place.salt
+        self._head = layout.control + HEAD
+        self._slots, self._capacity, self._salt = layout.slots, layout.capacity, layout.salt
         self._waiting: deque[tuple[int, bytes]] = deque()  # with their sequence numbers: written twice, they are the same
         self._full_at = self._room()
         self._tell_waiting()
@@ -101,31 +145,31 @@ class RingWriter:
         self._waiting.append((sequence, body))
         if not self.flush():
             return True
-        self._words[self._place.control + SPILLED] += 1
+        self._words[self._layout.control + SPILLED] += 1
         return False
 
     def _room(self) -> int:
         """The sequence number at which the ring is full."""
-        control = self._place.control
+        control = self._layout.control
         head, tail = self._words[control + HEAD], self._words[control + TAIL]
         if self._words[control + QUARANTINED] or not 0 <= head - tail <= self._capacity:
             raise SharedMemoryError(
-                f"ring {self._place.ring} is damaged and nobody reads it any more: something else wrote into it. "
+                f"ring {self._layout.ring} is damaged and nobody reads it any more: something else wrote into it. "
                 "Ask the owner for another with Memory.member()."
             )
         return tail + self._capacity
 
     def _tell_waiting(self) -> None:
-        self._words[self._place.control + WAITING] = len(self._waiting)
+        self._words[self._layout.control + WAITING] = len(self._waiting)
 
 
 class RingReader:
     """The owner's end of a ring."""
 
-    def __init__(self, memory: mmap.mmap, words: memoryview, place: Place, record: Record) -> None:
+    def __init__(self, memory: mmap.mmap, words: memoryview, layout: RingLayout, record: Record) -> None:
         self._memory = memory
         self._words = words
-        self.place = place
+        self.layout = layout
         self._record = record.whole
         self.taken = 0
         self.quarantined = False
@@ -139,25 +183,25 @@ class RingReader:
         self._stuck = 0 if data else self._stuck + 1
         if self._stuck >= _PATIENCE:
             self.quarantined = True
-            self._words[self.place.control + QUARANTINED] = 1
+            self._words[self.layout.control + QUARANTINED] = 1
         return data
 
     def take(self, data: bytes) -> None:
         """Remove records that were `ready` from the ring."""
         self.taken += len(data) // self._record.size
-        self._words[self.place.control + TAIL] = self.taken
+        self._words[self.layout.control + TAIL] = self.taken
 
     def _copy(self, count: int) -> bytes:
         """The bytes of the next `count` slots; none if the ring cannot hold so many."""
-        if not 0 < count <= self.place.capacity:
+        if not 0 < count <= self.layout.capacity:
             return b""
-        size, first = self._record.size, self.taken % self.place.capacity
-        start, before_end = self.place.slots, min(count, self.place.capacity - first)
+        size, first = self._record.size, self.taken % self.layout.capacity
+        start, before_end = self.layout.slots, min(count, self.layout.capacity - first)
         data = self._memory[start + first * size : start + (first + before_end) * size]
         return data + self._memory[start : start + (count - before_end) * size]
 
     def _whole_ones(self, data: bytes) -> bytes:
-        due, salt = self.taken, self.place.salt
+        due, salt = self.taken, self.layout.salt
         for sequence, body, checksum in self._record.iter_unpack(data):
             if sequence != due or checksum != crc32(body, salt ^ due):
                 break

@@ -22,17 +22,15 @@ import threading
 from dataclasses import dataclass
 from zlib import crc32
 
+from cursus._shared_memory import LINK, anonymous_file, found_through_proc
 from cursus.errors import SettingsError, SharedMemoryError
 from cursus.remote.channel.base import Address
-from cursus.remote.channel.record import Record
-from cursus.remote.channel.ring import CONTROL_WORDS, Place
-from cursus.remote.channel.snapshot import Board
+from cursus.remote.channel.ring import CONTROL_WORDS, Record, RingLayout
+from cursus.remote.channel.snapshot import SnapshotStore
 
-_NAME = "cursus"
-_LINK = f"/memfd:{_NAME} (deleted)"
 _MAGIC, _ABI, _ORDER = b"CURSUSMM", 1, 0x0102030405060708
 _HEADER = struct.Struct("=8sQQ16sQQQQ")  # magic, byte order, ABI, name of the session, fields, record, members, capacity
-_RINGS = 32  # the first control word of the first ring, after the header and the words of the board
+_RINGS = 32  # the first control word of the first ring, after the header and the words of the snapshots
 _LINE, _PAGE = 64, mmap.PAGESIZE
 _OWNER_BYTE, _RING_BYTE = 0, 1  # the bytes that stand for the owner and for ring 0 in record locks
 _LOCK = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length, process
@@ -82,17 +80,17 @@ class Session:
         except OSError as error:
             raise SharedMemoryError(f"{layout.size:,} bytes cannot be mapped: {error.strerror}.") from error
         self.words = memoryview(self.map).cast("Q")
-        self.board = Board(handle, self.words, layout.size, crc32(name))
+        self.snapshots = SnapshotStore(handle, self.words, layout.size, crc32(name))
         self.pid = os.getpid()
         self.owned = owned
         self.users = 0
         self._held: set[int] = set()
 
-    def place(self, ring: int) -> Place:
+    def ring_layout(self, ring: int) -> RingLayout:
         """Where a ring lies."""
         salt = crc32(ring.to_bytes(8, "little"), crc32(self.name))
         slots = self.layout.slots + ring * self.layout.ring_bytes
-        return Place(ring, _RINGS + ring * CONTROL_WORDS, slots, self.layout.capacity, salt)
+        return RingLayout(ring, _RINGS + ring * CONTROL_WORDS, slots, self.layout.capacity, salt)
 
     def column(self, word: int, rings: int) -> list[int]:
         """One control word of the first `rings` rings."""
@@ -155,7 +153,9 @@ class Session:
 def create(layout: Layout) -> Session:
     """A new session, owned by this process."""
     name = secrets.token_bytes(16)
-    handle = _memory_file(layout.size)
+    if not found_through_proc():
+        raise SettingsError("a shared memory needs Linux. Use the kind 'local', whose members live in the owner's process.")
+    handle = anonymous_file(layout.size)
     try:
         os.pwrite(handle, layout.header(name), 0)
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _OWNER_BYTE)
@@ -192,31 +192,12 @@ def _guard() -> threading.RLock:
     return _guards.setdefault(os.getpid(), threading.RLock())
 
 
-def _memory_file(size: int) -> int:
-    """A file in memory without a name, all its pages taken, so that a lack of memory is an error here and no SIGBUS later."""
-    if not hasattr(os, "memfd_create"):
-        raise SettingsError("a shared memory needs Linux. Use the kind 'local', whose members live in the owner's process.")
-    if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
-        raise SharedMemoryError(f"{size:,} bytes are more memory than this machine has. Give fewer members or less capacity.")
-    handle = -1
-    try:
-        handle = os.memfd_create(_NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.fchmod(handle, 0o600)
-        os.posix_fallocate(handle, 0, size)
-        fcntl.fcntl(handle, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)  # nobody can cut off what is mapped
-    except OSError as error:
-        if handle >= 0:
-            os.close(handle)
-        raise SharedMemoryError(f"{size:,} bytes of shared memory cannot be had: {error.strerror}.") from error
-    return handle
-
-
 def _open(address: Address, name: bytes) -> Session:
-    if not hasattr(os, "memfd_create"):
+    if not found_through_proc():
         raise SettingsError("a shared memory needs Linux.")
     path = f"/proc/{address.owner}/fd/{address.handle}"
     try:
-        if os.readlink(path) != _LINK:
+        if os.readlink(path) != LINK:
             raise _not_the_one(address)
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except PermissionError as error:

@@ -44,9 +44,9 @@ class Shared(Memory):
         """Open the next ring."""
         session = self._open()
         ring = len(self._rings)
-        if ring == self._most_members:
-            raise SettingsError(f"all {self._most_members} rings are open. Make the memory with more: members=…")
-        self._rings.append(RingReader(session.map, session.words, session.place(ring), self.record))
+        if ring == self._max_members:
+            raise SettingsError(f"all {self._max_members} rings are open. Make the memory with more: members=…")
+        self._rings.append(RingReader(session.map, session.words, session.ring_layout(ring), self.record))
         return Address(session.name.hex(), self._pid, session.handle, ring, self.record.fields)
 
     def drain(self) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class Shared(Memory):
         parts = []
         for ring, head in zip(self._rings, heads, strict=True):
             if head != ring.taken and (data := ring.ready(head)):
-                parts.append((ring.place.ring, data))
+                parts.append((ring.layout.ring, data))
         drained = self.record.table(parts)
         for number, data in parts:
             self._rings[number].take(data)
@@ -68,7 +68,7 @@ class Shared(Memory):
 
     def snapshot(self, newer_than: int = 0) -> Snapshot | None:
         """The newest snapshot, or none if the newest is `newer_than` or older."""
-        return self._open().board.snapshot(newer_than)
+        return self._open().snapshots.snapshot(newer_than)
 
     def close(self) -> None:
         """End the memory. Members notice by `owner_alive`; what they have said and nobody has drained is gone."""
@@ -77,7 +77,7 @@ class Shared(Memory):
         self._end()
 
     def _publish(self, arrays: Mapping[str, NDArray[Any]]) -> int:
-        return self._open().board.publish(arrays)
+        return self._open().snapshots.publish(arrays)
 
     def _open(self) -> Session:
         if self._pid != os.getpid():
@@ -89,15 +89,15 @@ class SharedMember(Member):
     """A writer in any process."""
 
     def __init__(self, session: Session, ring: int) -> None:
-        words, place = session.words, session.place(ring)
-        self._ring = RingWriter(session.map, words, place, session.layout.record)
+        words, layout = session.words, session.ring_layout(ring)
+        self._ring = RingWriter(session.map, words, layout, session.layout.record)
         self._session = session
         self._pid = os.getpid()
         self.ring = ring
-        self.incarnation = words[place.control + INCARNATION] + 1
-        words[place.control + PID] = self._pid
-        words[place.control + INCARNATION] = self.incarnation
-        words[place.control + ATTACHED] = 1
+        self.incarnation = words[layout.control + INCARNATION] + 1
+        words[layout.control + PID] = self._pid
+        words[layout.control + INCARNATION] = self.incarnation
+        words[layout.control + ATTACHED] = 1
         self._end = finalize(self, _leave, session, ring, self._pid)
 
     def post(self, *values: float) -> None:
@@ -125,7 +125,7 @@ class SharedMember(Member):
 
     def snapshot(self, newer_than: int = 0) -> Snapshot | None:
         """The newest snapshot, or none if the newest is `newer_than` or older."""
-        return self._open().board.snapshot(newer_than)
+        return self._open().snapshots.snapshot(newer_than)
 
     def owner_alive(self) -> bool:
         """Whether the owner lives and has not closed the memory."""
@@ -189,13 +189,13 @@ def _disown(session: Session, pid: int) -> None:
 
 def _leave(session: Session, ring: int, pid: int) -> None:
     if pid == os.getpid():
-        session.words[session.place(ring).control + ATTACHED] = 0
+        session.words[session.ring_layout(ring).control + ATTACHED] = 0
         session.drop(ring)
         session.release()
 
 
 def _state(session: Session, ring: RingReader) -> MemberState:
-    control, number = ring.place.control, ring.place.ring
+    control, number = ring.layout.control, ring.layout.ring
     words = session.words
     return MemberState(
         ring=number,

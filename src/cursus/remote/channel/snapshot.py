@@ -1,10 +1,10 @@
-"""The newest snapshot, in one of two places by turns, so that nobody ever waits for its writer.
+"""Snapshots of arrays: the newest one in one of two slots by turns, so that nobody ever waits for its writer.
 
-The owner writes version `v` to place `v % 2` and then stores `v` in one word: that store is the commit. An owner killed
+The owner writes version `v` to slot `v % 2` and then stores `v` in one word: that store is the commit. An owner killed
 before it leaves the version before readable. Readers copy first and check afterwards: a copy counts only with the version
 it should have and a checksum that fits; one that was overwritten meanwhile is read again, as a newer version.
 
-The places are far apart in a file that has holes, so that snapshots may grow. They are written and read by system calls,
+The slots are far apart in a file that has holes, so that snapshots may grow. They are written and read by system calls,
 which report a lack of memory as an error, where a mapping would end the process.
 """
 
@@ -28,9 +28,9 @@ from cursus.remote.channel.base import Snapshot
 
 VERSION = 16
 """The word with the newest version."""
-_LENGTHS = 17  # the words with the lengths of both places
+_LENGTHS = 17  # the words with the lengths of both slots
 
-PLACE_BYTES = 2**30
+SLOT_BYTES = 2**30
 """How large a snapshot can become."""
 
 _ATTEMPTS = 1000
@@ -39,7 +39,7 @@ _LENGTH = struct.Struct("=Q")  # of the directory
 _DTYPE = re.compile(r"[<>|=][biufc][0-9]{1,2}")
 
 
-class Board:
+class SnapshotStore:
     """The snapshots in a memory file from the byte `start` on."""
 
     def __init__(self, handle: int, words: memoryview, start: int, salt: int) -> None:
@@ -52,9 +52,9 @@ class Board:
         """Make these arrays the newest snapshot."""
         version = self._words[VERSION] + 1
         data = _encode(version, arrays, self._salt)
-        if len(data) > PLACE_BYTES:
-            raise SettingsError(f"a snapshot has at most {PLACE_BYTES:,} bytes, not {len(data):,}.")
-        self._write(data, self._place(version))
+        if len(data) > SLOT_BYTES:
+            raise SettingsError(f"a snapshot has at most {SLOT_BYTES:,} bytes, not {len(data):,}.")
+        self._write(data, self._slot(version))
         self._words[_LENGTHS + version % 2] = len(data)
         self._words[VERSION] = version
         return version
@@ -65,16 +65,16 @@ class Board:
             version = self._words[VERSION]
             if version <= newer_than:
                 return None
-            length = min(self._words[_LENGTHS + version % 2], PLACE_BYTES)
-            arrays = _decode(os.pread(self._handle, length, self._place(version)), version, self._salt)
+            length = min(self._words[_LENGTHS + version % 2], SLOT_BYTES)
+            arrays = _decode(os.pread(self._handle, length, self._slot(version)), version, self._salt)
             if arrays is not None:
                 return Snapshot(version, arrays)
         raise SharedMemoryError(
             f"the newest snapshot cannot be read: it is damaged, or was overwritten {_ATTEMPTS:,} times meanwhile."
         )
 
-    def _place(self, version: int) -> int:
-        return self._start + version % 2 * PLACE_BYTES
+    def _slot(self, version: int) -> int:
+        return self._start + version % 2 * SLOT_BYTES
 
     def _write(self, data: bytes, offset: int) -> None:
         rest = memoryview(data)

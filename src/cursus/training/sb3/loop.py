@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-from cursus.adapters.sb3 import CursusVecEnv
+from cursus.adapters.sb3 import SB3VecEnv
 from cursus.agents.sb3 import (
     flat_spaces,
 )
@@ -76,7 +76,7 @@ class _Enough(Exception):
     """Ends learning between two rollouts."""
 
 
-class _Room(CursusVecEnv):
+class _Room(SB3VecEnv):
     """Our environments for SB3. What was done in them since their episodes began is kept for a run that goes on."""
 
     def __init__(self, envs: Serial | Processes, seats: Seats) -> None:
