@@ -11,17 +11,17 @@ from gymnasium import spaces
 
 import cursus
 from cursus.errors import EnvError
-from cursus.vector.step_buffer import Board, local
+from cursus.vector.step_buffer import StepBuffer, allocate_local
 
 
-def board(num_envs: int, dtype: Any = np.float64, length: int = 2) -> Board:
-    return Board.make(spaces.Box(-10, 10, (length,), dtype), spaces.Discrete(2), num_envs, local)
+def buffer(num_envs: int, dtype: Any = np.float64, length: int = 2) -> StepBuffer:
+    return StepBuffer.make(spaces.Box(-10, 10, (length,), dtype), spaces.Discrete(2), num_envs, allocate_local)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.uint8, np.int64])
 def test_vectors_of_the_right_kind_are_stored_as_one_piece(dtype: Any) -> None:
     space = spaces.Box(0, 10, (2,), dtype)
-    whole = Board.make(space, spaces.Discrete(2), 5, local)
+    whole = StepBuffer.make(space, spaces.Discrete(2), 5, allocate_local)
     part = whole.part(slice(1, 4))
     values = [np.array([n, n + 1], dtype=dtype) for n in range(3)]
     assert part.observations.store_vectors(values)
@@ -43,18 +43,18 @@ def test_vectors_of_the_right_kind_are_stored_as_one_piece(dtype: Any) -> None:
     ids=repr,
 )
 def test_anything_else_is_left_to_numpy(odd: Any) -> None:
-    shared = board(2)
+    shared = buffer(2)
     assert not shared.observations.store_vectors([np.ones(2), odd])
     assert shared.observations.arrays.tolist() == [[0, 0], [0, 0]], "something was stored all the same"
 
 
 def test_lengths_that_make_up_for_each_other_are_not_taken() -> None:
-    assert not board(2).observations.store_vectors([np.ones(1), np.ones(3)])
-    assert not board(2).observations.store_vectors([np.ones((2, 0)), np.ones((2, 2))])
+    assert not buffer(2).observations.store_vectors([np.ones(1), np.ones(3)])
+    assert not buffer(2).observations.store_vectors([np.ones((2, 0)), np.ones((2, 2))])
 
 
 def test_a_view_with_gaps_is_stored_right() -> None:
-    shared = board(2)
+    shared = buffer(2)
     gappy = np.arange(4.0)[::2]
     if not shared.observations.store_vectors([gappy, gappy]):
         for place in range(2):
@@ -82,7 +82,7 @@ class Moody(gymnasium.Env[Any, Any]):
         return np.array([x, x]), np.float32(0.5), np.bool_(self.count == 7), False, {}
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_observations_of_changing_type_and_rewards_of_numpy_come_out_right(workers: int) -> None:
     envs = cursus.make_vec(Moody, 4, num_workers=workers, start_method="fork", record_episodes=True)
     envs.reset(seed=0)
@@ -125,7 +125,7 @@ class Wrong(Moody):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_wrong_result_names_its_environment(result: Any, complaint: str, workers: int) -> None:
     ended = (np.zeros(2), 0.0, True, False, {})
     makers = [Wrong, Wrong, lambda: Wrong(ended), lambda: Wrong(result)]

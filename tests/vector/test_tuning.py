@@ -32,15 +32,15 @@ def test_environments_that_wait_get_processes_of_their_own() -> None:
 
 def test_tiny_environments_stay_in_this_process() -> None:
     tuning = cursus.autotune(Corridor, 2, seconds=0.2, start_method="fork")
-    assert dict(tuning) == {"num_workers": 1, "parent_steps": True}
-    assert {trial.num_workers for trial in tuning.trials} <= {1, 2}, "more processes than environments were tried"
+    assert dict(tuning) == {"num_workers": 0, "parent_steps": True}
+    assert {trial.num_workers for trial in tuning.trials} <= {0, 1, 2}, "more processes than environments were tried"
 
 
 def test_what_is_found_can_be_handed_on_and_read() -> None:
-    tuning = Tuning(Trial(1, True, 1000.0), (Trial(1, True, 1000.0), Trial(4, False, 1040.0)))
+    tuning = Tuning(Trial(0, True, 1000.0), (Trial(0, True, 1000.0), Trial(4, False, 1040.0)))
     assert str(tuning).splitlines() == [
         "       1,000 steps/s  this process alone   ← chosen",
-        "       1,040 steps/s  4 processes beside this one",
+        "       1,040 steps/s  4 workers beside this process",
     ]
     envs = cursus.make_vec(Corridor, 2, **tuning)
     envs.reset(seed=0)
@@ -60,7 +60,7 @@ def test_what_goes_wrong_is_told_and_nothing_is_left() -> None:
     with pytest.raises(EnvError, match="environment 0"):
         cursus.autotune(lambda: Trouble("raise"), 2, seconds=0.5, start_method="fork")
     with pytest.raises(SettingsError, match="num_workers"):
-        cursus.autotune(Corridor, 2, num_workers=2)
+        cursus.autotune(Corridor, 2, num_workers=1)
     with pytest.raises(SettingsError, match="seconds"):
         cursus.autotune(Corridor, 2, seconds=0)
     assert multiprocessing.active_children() == []
@@ -80,5 +80,6 @@ def test_what_goes_wrong_is_told_and_nothing_is_left() -> None:
 )
 def test_the_ways_that_are_tried(num_envs: int, cores: int, waits: bool, counts: list[int]) -> None:
     ways = _ways(num_envs, cores, waits=waits)
-    assert [count for count, _ in ways] == [count for count in counts for _ in range(2)]
-    assert {parent_steps for _, parent_steps in ways} == ({True, False} if counts else set())
+    assert ways == [each for count in counts for each in ((count - 1, True), (count, False))], (
+        "processes, with and beside this one"
+    )

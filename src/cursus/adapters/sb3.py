@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class SB3VecEnv(VecEnv):
         envs: what `cursus.make_vec(…, autoreset="same_step")` gave.
 
     >>> import cursus
-    >>> envs = SB3VecEnv(cursus.make_vec("CartPole-v1", 4, num_workers=1, autoreset="same_step"))
+    >>> envs = SB3VecEnv(cursus.make_vec("CartPole-v1", 4, num_workers=0, autoreset="same_step"))
     >>> envs.reset().shape
     (4, 4)
     """
@@ -45,7 +46,7 @@ class SB3VecEnv(VecEnv):
         if envs.metadata["autoreset_mode"].name != "SAME_STEP":
             raise SettingsError('SB3 expects environments that reset in the same step: make_vec(…, autoreset="same_step").')
         self.envs = envs
-        envs.record_episodes = True
+        envs.settings = replace(envs.settings, record_episodes=True)
         self._began = time.time()
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 

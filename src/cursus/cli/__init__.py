@@ -114,7 +114,7 @@ def simulate(
     num_epochs: Annotated[int | None, arg(help="How many epochs. Default: 500.")] = None,
     samples_per_epoch: Annotated[int | None, arg(help="Episodes per environment and epoch. Default: 5.")] = None,
     num_envs: Annotated[int | None, arg(help="How many environments. Default: 8.")] = None,
-    num_workers: Annotated[int, arg(help="How many processes, this one included.")] = 1,
+    num_workers: Annotated[int, arg(help="Worker processes beside this one.")] = 0,
     seed: Annotated[int | None, arg(help="Default: 0.")] = None,
     run: Annotated[Path, arg(help="The run folder.", metavar="FOLDER")] = Path("runs/simulated"),
     resume: Annotated[bool, arg(help="Go on from the newest checkpoint of that folder.")] = False,

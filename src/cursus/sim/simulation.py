@@ -98,7 +98,7 @@ def simulate(
     epochs: int = 100,
     samples_per_epoch: int = 10,
     num_envs: int = 8,
-    num_workers: int = 1,
+    num_workers: int = 0,
     seed: int = 0,
     run: str | Path | None = None,
     resume: bool = False,

@@ -23,7 +23,7 @@ from cursus.errors import SettingsError, WorkerError
 from cursus.settings import check_count
 from cursus.training.evaluate import MakeEnv, Score, Tasks, check_evaluation, evaluate
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
-from cursus.vector.worker import Parcel, pack, unpack
+from cursus.vector.transfer import Parcel, pack, unpack
 
 _NICENESS = 10
 _END_S = 5.0

@@ -132,7 +132,7 @@ class _Loop:
     def begin(self, stack: ExitStack) -> None:
         """Reset all environments; in a resumed run, bring them to where they were."""
         self.reporter.open(stack, self._run, resumed_at=-1 if self._stopped_at is None else self.now.steps)
-        seeds_itself = self._envs.seeds_episodes
+        seeds_itself = self._envs.settings.seed_episodes
         seed = None if seeds_itself else self._seed + self.now.steps
         self._observations, _ = self._envs.reset(seed=seed)
         fresh = np.ones(self._num_envs, dtype=bool)

@@ -1,8 +1,9 @@
-"""Many environments, in step."""
+"""Many environments, stepped together: in this process, or in workers."""
 
+from cursus.vector.base import VectorSettings
 from cursus.vector.make import make_vec
 from cursus.vector.processes import Processes
 from cursus.vector.serial import Serial
-from cursus.vector.tuning import autotune
+from cursus.vector.tuning import Trial, Tuning, autotune
 
-__all__ = ["Processes", "Serial", "autotune", "make_vec"]
+__all__ = ["Processes", "Serial", "Trial", "Tuning", "VectorSettings", "autotune", "make_vec"]

@@ -1,31 +1,80 @@
-"""What all vector environments of ours share: the step protocol, and the teacher's part in it."""
+"""The step protocol that all our vector environments share, and the teacher's part in it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
+from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from cursus.errors import SettingsError
-from cursus.randomness import episode_seed
+from cursus.randomness import check_seed, episode_seed
+from cursus.settings import check_count
 from cursus.teacher import Teacher
-from cursus.types import BoolArray, FloatArray, IntArray
+from cursus.types import BoolArray, Decision, FloatArray, IntArray
 from cursus.vector.env_group import EnvInfo
-from cursus.vector.step_buffer import Board
+from cursus.vector.step_buffer import StepBuffer
+from cursus.vector.worker import context_of
 
 Autoreset: TypeAlias = Literal["next_step", "same_step", "disabled"]
+OnWorkerLoss: TypeAlias = Literal["raise", "restart"]
 StepResult: TypeAlias = tuple[Any, FloatArray, BoolArray, BoolArray, dict[str, Any]]
-_NO_TICKET = -1
 NOBODY: IntArray = np.empty(0, dtype=np.int64)
+_NO_TICKET = -1
 
 
-class Heard(NamedTuple):
-    """What came of a step, beside what stands on the board."""
+@dataclass(frozen=True)
+class VectorSettings:
+    """How environments are stepped; `cursus.make_vec` says what each of these means."""
+
+    num_workers: int = 0
+    """Worker processes."""
+    parent_steps: bool = True
+    """Whether this process steps a share of its own."""
+    start_method: str | None = None
+    """How processes are started."""
+    autoreset: Autoreset = "next_step"
+    """When an environment whose episode has ended begins the next one."""
+    seed: int | None = None
+    """The seed of the first reset."""
+    info_keys: tuple[str, ...] = ()
+    """What the infos of steps keep."""
+    copy: bool = True
+    """Whether observations are copied out of the buffer."""
+    record_episodes: bool = False
+    """Whether `infos["episode"]` tells return and length."""
+    seed_episodes: bool = False
+    """Whether every episode is seeded by its ticket."""
+    on_worker_loss: OnWorkerLoss = "raise"
+    """What happens when a worker dies or hangs."""
+    timeout_s: float | None = 60.0
+    """How long a worker may take to answer."""
+
+    def __post_init__(self) -> None:
+        check_count("num_workers", self.num_workers, low=0)
+        if self.num_workers == 0 and not self.parent_steps:
+            raise SettingsError("num_workers=0 and parent_steps=False: nobody would step the environments.")
+        if self.autoreset not in ("next_step", "same_step", "disabled"):
+            raise SettingsError(f"autoreset must be 'next_step', 'same_step' or 'disabled', got {self.autoreset!r}.")
+        if self.on_worker_loss not in ("raise", "restart"):
+            raise SettingsError(f"on_worker_loss must be 'raise' or 'restart', got {self.on_worker_loss!r}.")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise SettingsError(f"timeout_s must be a positive number of seconds or None, got {self.timeout_s!r}.")
+        if self.seed is not None:
+            check_seed(self.seed)
+        if self.start_method is not None:
+            context_of(self.start_method)
+
+
+class StepReply(NamedTuple):
+    """What came of a step, beside what stands in the buffer."""
 
     infos: list[EnvInfo]
     ended: bool
@@ -40,51 +89,59 @@ class State(Enum):
     NEW = "the environments must be reset before their first step."
     READY = ""
     STEPPING = "a step is under way: call step_wait() first."
-    HALVES = "a half is under way: call recv() first."
     BROKEN = (
-        "something failed or was interrupted half-way, so the environments are no longer in step. Close them and make new ones."
+        "something failed or was interrupted half-way, so the environments are no longer synchronised. "
+        "Close them and make new ones."
     )
 
 
-class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
-    """Environments in step, and a teacher who hears of every end before the next beginning.
+class _Whole:
+    """What is done under this is done wholly: the environments are `READY` afterwards, or broken if it fails."""
+
+    def __init__(self, envs: CurriculumVectorEnv) -> None:
+        self._envs = envs
+
+    def __enter__(self) -> None:
+        self._envs._state = State.BROKEN
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self._envs._state = State.READY
+
+
+class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
+    """Environments that step together, and a teacher who hears of every end before the next beginning.
 
     At every step in which episodes end, their results are reported, the teacher decides, and the next tasks are
     assigned; only then do those environments reset: within the same step (`same_step`) or at the next one (`next_step`,
     Gymnasium's default). So no episode begins with a task that was drawn before the results of those that ended earlier
-    were known. Steps in which nothing ends pay nothing.
+    were known. Steps in which nothing ends pay nothing. What was decided in a step is in its `infos["decisions"]`.
     """
 
     def __init__(
         self,
-        board: Board,
+        first: gymnasium.Env[Any, Any],
+        buffer: StepBuffer,
         num_envs: int,
-        *,
-        autoreset: Autoreset,
+        settings: VectorSettings,
         teacher: Teacher | None,
-        seed: int | None,
-        copy: bool,
-        record_episodes: bool,
-        seed_episodes: bool,
-        metadata: dict[str, Any],
     ) -> None:
-        self._board = board
+        self._buffer = buffer
         self.num_envs = num_envs
+        self.settings = settings
         self.teacher = teacher
-        self.single_observation_space = board.observations.space
-        self.single_action_space = board.actions.space
+        self.spec, self.render_mode = first.spec, first.render_mode
+        self.single_observation_space = buffer.observations.space
+        self.single_action_space = buffer.actions.space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._mode = AutoresetMode[autoreset.upper()]
-        self.metadata = {**metadata, "autoreset_mode": self._mode}
-        self._copy = copy
-        self.record_episodes = record_episodes
-        self._first_seed = None if seed_episodes else seed
-        self.seeds_episodes = seed_episodes
+        self._mode = AutoresetMode[settings.autoreset.upper()]
+        self.metadata = {**first.metadata, "autoreset_mode": self._mode}
         self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
-        self._course = 0  # how often a decision changed it
-        self._drawn_in = np.zeros(num_envs, dtype=np.int64)
+        self._drawn_after = np.zeros(num_envs, dtype=np.int64)  # how many decisions had been made when a task was drawn
+        self._decided: list[Decision] = []
         self._state = State.NEW
+        self._whole = _Whole(self)
         self._any_waiting = False
         self.raw_infos: list[EnvInfo] = []
         """The infos of the last step as the environments gave them, one by one."""
@@ -103,115 +160,155 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def _begin_step(self) -> None:
-        """Let the environments begin to step with the actions on the board."""
+        """Let the environments begin to step with the actions in the buffer."""
 
     @abstractmethod
-    def _finish_step(self) -> Heard:
+    def _finish_step(self) -> StepReply:
         """Wait for all, and hear what they tell."""
+
+    @abstractmethod
+    def _step_envs(self) -> StepReply:
+        """Both at once."""
+
+    @abstractmethod
+    def _is_done_within(self, timeout_s: float) -> bool:
+        """Wait so long at most until all workers have done their step; whether they have."""
 
     # ---- Gymnasium's interface
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin new episodes everywhere, or where `options["reset_mask"]` says so."""
+        """Begin new episodes.
+
+        Args:
+            seed: one integer, from which environment i gets `seed + i`, or a list of one for each (default None: at the
+                first reset the seed of `make_vec`, then none).
+            options: for the environments' own `reset`; a boolean array under `"reset_mask"`, shape (num_envs,), says which
+                environments are meant (default None: all).
+        """
         self._require("reset", State.NEW, State.READY)
         chosen = dict(options or {})
         mask = chosen.pop("reset_mask", None)
         numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
-        if seed is None and self._state is State.NEW:
-            seed = self._first_seed
+        if seed is None and self._state is State.NEW and not self.settings.seed_episodes:
+            seed = self.settings.seed
         seeds = _seeds(seed, self.num_envs, numbers)
-        self._state = State.BROKEN  # until all is done
-        self._assign_anew(numbers)
-        infos, lost = self._reset_envs(numbers, seeds, chosen)
-        self._board.waiting[numbers] = False
-        told: dict[str, Any] = {}
-        while len(lost := lost[~self._board.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
-            self._settle(lost, lost)
-            self._assign(lost[self._tickets[lost] == _NO_TICKET])
-            told = self._merge(told, [], lost)
-            more, lost = self._reset_envs(lost, [None] * len(lost), {})
-            infos += more
-        self._state = State.READY
-        return self._observations(self._board), self._merge(told, infos)
+        with self._whole:
+            self._assign_anew(numbers)
+            infos, lost = self._reset_envs(numbers, seeds, chosen)
+            self._buffer.waiting[numbers] = False
+            told: dict[str, Any] = {}
+            while len(lost := lost[~self._buffer.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
+                self._settle(lost, lost)
+                self._assign(lost[self._tickets[lost] == _NO_TICKET])
+                told = self._merge(told, [], lost)
+                more, lost = self._reset_envs(lost, [None] * len(lost), {})
+                infos += more
+            return self._observations(), self._merge(told, infos)
 
     def step(self, actions: Any) -> StepResult:
-        """Step every environment."""
-        self._start_step(actions)
-        result = self._conclude(self._board, self._finish_step())
-        self._state = State.READY
-        return result
+        """Step every environment.
+
+        Args:
+            actions: one action per environment, as `action_space` says.
+        """
+        self._take_actions(actions)
+        with self._whole:
+            self._resample()
+            return self._conclude(self._step_envs())
 
     def step_async(self, actions: Any) -> None:
-        """Let the workers begin to step; `step_wait` gives what came of it."""
-        self._start_step(actions)
+        """Let the workers begin to step, and return at once; `step_wait` gives what came of it.
+
+        This process steps its own share in `step_wait`: with `parent_steps=False` all of it overlaps.
+
+        Args:
+            actions: one action per environment, as `action_space` says.
+        """
+        self._take_actions(actions)
+        with self._whole:
+            self._resample()
+            self._begin_step()
         self._state = State.STEPPING
 
-    def step_wait(self) -> StepResult:
-        """What came of the step that `step_async` began."""
+    def step_wait(self, timeout: float | None = None) -> StepResult:
+        """What came of the step that `step_async` began.
+
+        Args:
+            timeout: seconds to wait for the workers; if they have not done their step by then this is a `TimeoutError`, the
+                step goes on, and `step_wait` can be called again (default None: until they have, or are lost).
+        """
         if self._state in (State.NEW, State.READY) and not self.closed:
             raise SettingsError("step_wait() without step_async().")
         self._require("step_wait", State.STEPPING)
-        self._state = State.BROKEN
-        result = self._conclude(self._board, self._finish_step())
-        self._state = State.READY
-        return result
+        if timeout is not None and not self._is_done_within(timeout):
+            raise TimeoutError(f"the step has not ended within {timeout:g} s. It goes on: call step_wait() again.")
+        with self._whole:
+            return self._conclude(self._finish_step())
 
-    def _start_step(self, actions: Any) -> None:
+    def _take_actions(self, actions: Any) -> None:
         self._require("step", State.READY)
-        self._board.actions.fill(actions)
-        self._state = State.BROKEN  # until all is done
-        if self._any_waiting:
-            self._redraw(self._board)
-        self._begin_step()
+        self._buffer.actions.fill(actions)
 
-    def _conclude(self, part: Board, heard: Heard) -> StepResult:
-        """Report what ended among these environments, assign what is next, and reset where the mode says so."""
-        self.raw_infos = infos = heard.infos
-        if not heard.ended and not infos:
+    def _conclude(self, reply: StepReply) -> StepResult:
+        """Report what ended, assign what is next, and reset where the mode says so."""
+        self.raw_infos = reply.infos
+        if not reply.ended and not reply.infos:
             if self._any_waiting:
-                self._wait(part, False)
-            return self._result(part, {})
-        ended_mask = part.terminated | part.truncated
-        ended = ended_mask.nonzero()[0] + part.first
-        told: dict[str, Any] = {}
-        if self.record_episodes:
+                self._wait(False)
+            return self._result({})
+        buffer, told = self._buffer, dict[str, Any]()
+        ended_mask = buffer.terminated | buffer.truncated
+        ended = ended_mask.nonzero()[0]
+        if self.settings.record_episodes:
             self._tell_episodes(told, ended)
-        self._settle(ended, heard.lost)
-        self._wait(part, ended_mask)
-        if self._mode is not AutoresetMode.SAME_STEP or not len(ended):
-            return self._result(part, self._merge(told, infos, heard.lost))
-        said = {env: info for env, info in infos if ended_mask[env - part.first]}
+        self._settle(ended, reply.lost)
+        self._wait(ended_mask)
+        if self._mode is AutoresetMode.SAME_STEP and len(ended):
+            return self._reset_at_once(told, ended_mask, reply)
+        return self._result(self._merge(told, reply.infos, reply.lost))
+
+    def _reset_at_once(self, told: dict[str, Any], ended_mask: BoolArray, reply: StepReply) -> StepResult:
+        """Begin the next episodes within the step; what the ended ones saw and said last goes into the infos."""
+        buffer, ended = self._buffer, ended_mask.nonzero()[0]
+        said = {env: info for env, info in reply.infos if ended_mask[env]}
         finals = [(env, {"final_info": said.get(env, {})}) for env in ended.tolist()]
-        others = [(env, info) for env, info in infos if not ended_mask[env - part.first]]
-        told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, heard.lost)
-        rewards, terminated, truncated = part.rewards.copy(), part.terminated.copy(), part.truncated.copy()
+        others = [(env, info) for env, info in reply.infos if not ended_mask[env]]
+        told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, reply.lost)
+        rewards, terminated, truncated = buffer.rewards.copy(), buffer.terminated.copy(), buffer.truncated.copy()
         more, lost = self._reset_waiting()
         while len(lost):  # of workers that were replaced meanwhile: their episodes end here, too
-            truncated[lost - part.first] = True
+            truncated[lost] = True
             told = self._merge(told, [*more, *self._final_observations(lost)], lost)
             self._settle(lost, lost)
-            part.waiting[:] = False
-            self._board.waiting[lost] = True
+            buffer.waiting[:] = False
+            buffer.waiting[lost] = True
             more, lost = self._reset_waiting()
-        self._wait(part, False)
-        return self._observations(part), rewards, terminated, truncated, self._merge(told, more)
+        self._wait(False)
+        return self._observations(), rewards, terminated, truncated, self._merge(told, more)
 
-    def _wait(self, part: Board, who: BoolArray | bool) -> None:
-        """Let these of the part wait for their next episode, and nobody else of it."""
+    def _wait(self, who: BoolArray | bool) -> None:
+        """Let these wait for their next episode, and nobody else."""
         if self._mode is not AutoresetMode.DISABLED:
-            part.waiting[:] = who
-            self._any_waiting = 1 in self._board.waiting.tobytes()
+            self._buffer.waiting[:] = who
+            self._any_waiting = 1 in self._buffer.waiting.tobytes()
 
     def _final_observations(self, ended: IntArray) -> list[EnvInfo]:
-        return [(env, {"final_obs": self._board.observations.row(env)}) for env in ended.tolist()]
+        return [(env, {"final_obs": self._buffer.observations.row(env)}) for env in ended.tolist()]
 
     # ---- one environment at a time
 
     @abstractmethod
     def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute."""
+        """Call a method of some environments, or read an attribute.
+
+        Args:
+            numbers: the environments.
+            name: of the method or attribute.
+            args: positional arguments of the method.
+            kwargs: keyword arguments of the method.
+        """
 
     @abstractmethod
     def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> Any:
@@ -219,14 +316,24 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 
         An environment that ends on the way is an `EnvError`. With `seed_episodes` and an environment that does the same for
         the same seed and actions, it is then where it was.
+
+        Args:
+            numbers: the environments.
+            actions: for each of them the actions of its episode so far.
         """
 
     @abstractmethod
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
-        """Set an attribute of some environments, one value for each."""
+        """Set an attribute of some environments.
+
+        Args:
+            numbers: the environments.
+            name: of the attribute.
+            values: one for each of them.
+        """
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of every environment: one value for all, or a list of one for each."""
+        """Set the attribute `name` of every environment to `values`: one value for all, or a list of one for each."""
         if not isinstance(values, list | tuple):
             values = [values] * self.num_envs
         if len(values) != self.num_envs:
@@ -234,11 +341,11 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         self.set_attr_some(range(self.num_envs), name, values)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of every environment, or read an attribute."""
+        """Call the method `name` of every environment with `args` and `kwargs`, or read the attribute of that name."""
         return self.call_some(range(self.num_envs), name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Read an attribute of every environment."""
+        """Read the attribute `name` of every environment."""
         return self.call(name)
 
     def render(self) -> tuple[Any, ...] | None:
@@ -251,22 +358,20 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         """Report results and losses, then assign the next tasks."""
         if self.teacher is None or not len(ended):
             return
-        board = self._board
+        buffer = self._buffer
         finished = np.setdiff1d(ended, lost, assume_unique=True) if len(lost) else ended
-        decided = []
         if len(lost):
             held = self._tickets[lost]
-            decided += self.teacher.lose(held[held != _NO_TICKET])
+            self._decided += self.teacher.lose(held[held != _NO_TICKET])
         if len(finished):
-            decided += self.teacher.report(
+            self._decided += self.teacher.report(
                 self._tickets[finished],
-                success=board.success[finished],
-                returns=board.returns[finished],
-                lengths=board.lengths[finished],
-                scores=board.scores[finished],
+                success=buffer.success[finished],
+                returns=buffer.returns[finished],
+                lengths=buffer.lengths[finished],
+                scores=buffer.scores[finished],
             )
         self._tickets[ended] = _NO_TICKET
-        self._course += bool(decided)
         if self._mode is not AutoresetMode.DISABLED:
             self._assign(ended)
 
@@ -274,40 +379,43 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         if self.teacher is not None and len(numbers):
             given = self.teacher.assign(numbers)
             self._tickets[numbers] = given.tickets
-            self._board.tasks[numbers] = given.tasks
-            if self.seeds_episodes:
-                self._board.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
-            self._drawn_in[numbers] = self._course
+            self._buffer.tasks[numbers] = given.tasks
+            if self.settings.seed_episodes:
+                self._buffer.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
+            self._drawn_after[numbers] = self.teacher.num_decisions
 
     def _assign_anew(self, numbers: IntArray) -> None:
         """Take back what these environments hold, and give them fresh tasks."""
         if self.teacher is not None:
             held = self._tickets[numbers]
             if (held != _NO_TICKET).any():
-                self._course += bool(self.teacher.withdraw(held[held != _NO_TICKET]))
+                self._decided += self.teacher.withdraw(held[held != _NO_TICKET])
             self._assign(numbers)
 
-    def _redraw(self, part: Board) -> None:
-        """Draw anew what waits here and was drawn before the last decision."""
-        if self.teacher is None or self._course == 0:
-            return
-        outdated = part.waiting & (self._drawn_in[part.first : part.first + len(part.waiting)] != self._course)
-        if outdated.any():
-            self._assign_anew(part.first + np.flatnonzero(outdated))
+    def _resample(self) -> None:
+        """Draw again what waits and was drawn before the last decision, whoever brought that about."""
+        if self._any_waiting and self.teacher is not None:
+            outdated = self._buffer.waiting & (self._drawn_after != self.teacher.num_decisions)
+            if outdated.any():
+                self._assign_anew(np.flatnonzero(outdated))
 
     @property
     def task_ids(self) -> IntArray:
         """The task that each environment practises, or will at its next reset."""
-        ids: IntArray = self._board.tasks.copy()
+        ids: IntArray = self._buffer.tasks.copy()
         return ids
 
     # ---- results
 
-    def _observations(self, part: Board) -> Any:
-        return part.observations.copy() if self._copy else part.observations.arrays
+    def _observations(self) -> Any:
+        arrays = self._buffer.observations.arrays
+        if not self.settings.copy:
+            return arrays
+        return arrays.copy() if isinstance(arrays, np.ndarray) else self._buffer.observations.copy()
 
-    def _result(self, part: Board, infos: dict[str, Any]) -> StepResult:
-        return self._observations(part), part.rewards.copy(), part.terminated.copy(), part.truncated.copy(), infos
+    def _result(self, infos: dict[str, Any]) -> StepResult:
+        buffer = self._buffer
+        return self._observations(), buffer.rewards.copy(), buffer.terminated.copy(), buffer.truncated.copy(), infos
 
     def _merge(self, told: dict[str, Any], infos: list[EnvInfo], lost: IntArray | None = None) -> dict[str, Any]:
         for env, info in infos:
@@ -315,13 +423,16 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
         if lost is not None and len(lost):
             for env in lost.tolist():
                 told = self._add_info(told, {"worker_lost": True}, env)
+        if self._decided:
+            told["decisions"] = [*told.get("decisions", ()), *self._decided]
+            self._decided = []
         return told
 
     def _tell_episodes(self, told: dict[str, Any], ended: IntArray) -> None:
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[ended] = True
-        returns = np.where(mask, self._board.returns, 0.0)
-        lengths = np.where(mask, self._board.lengths, 0)
+        returns = np.where(mask, self._buffer.returns, 0.0)
+        lengths = np.where(mask, self._buffer.lengths, 0)
         told["episode"] = {"r": returns, "_r": mask, "l": lengths, "_l": mask.copy()}
         told["_episode"] = mask.copy()
 
@@ -336,7 +447,7 @@ class TaughtVectorEnv(VectorEnv[Any, Any, Any]):
 def _mask(mask: Any, num_envs: int) -> BoolArray:
     found = np.asarray(mask)
     if found.shape != (num_envs,) or found.dtype != np.bool_:
-        raise SettingsError(f"reset_mask must hold {num_envs} truth values, not {found.shape} of {found.dtype}.")
+        raise SettingsError(f"reset_mask must hold {num_envs} booleans, got {found.shape} of {found.dtype}.")
     return found
 
 

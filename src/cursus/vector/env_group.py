@@ -1,4 +1,4 @@
-"""Some environments, stepped one after the other in one process."""
+"""A group of environments that one process steps, one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, TaskError
-from cursus.vector.step_buffer import Board, check_space
+from cursus.vector.step_buffer import StepBuffer, check_space
 from cursus.vector.task_interface import TaskInterface
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
@@ -26,132 +26,132 @@ MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 
 
 class EnvGroup:
-    """The environments of a board, or of a part of one.
+    """The environments of a step buffer, or of a part of one.
 
-    The same code steps them in the parent and in workers. It writes what happened to the board, and returns only the
+    The same code steps them in the parent and in workers. It writes what happened to the buffer, and returns only the
     infos that are worth sending: those of episode ends, and the keys that were asked for.
     """
 
     def __init__(
-        self, make_envs: Sequence[MakeEnv], board: Board, lesson: TaskInterface | None, info_keys: Sequence[str] | None
+        self, make_envs: Sequence[MakeEnv], buffer: StepBuffer, interface: TaskInterface | None, info_keys: Sequence[str]
     ) -> None:
-        self.first, self.stop = board.first, board.first + len(make_envs)
+        self.first, self.stop = buffer.first, buffer.first + len(make_envs)
         self.ended = False
         """Whether an episode ended in the last step."""
         self._flagged = True
-        self._board = board
-        self._lesson = lesson
-        self._info_keys = None if info_keys is None else tuple(info_keys)
+        self._buffer = buffer
+        self._interface = interface
+        self._info_keys = tuple(info_keys)
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
-            for place, make_env in enumerate(make_envs):
-                with self._blame(place, "its construction"):
+            for row, make_env in enumerate(make_envs):
+                with self._blame(row, "its construction"):
                     self.envs.append(make_env())
-                self._check_spaces(place)
+                self._check_spaces(row)
         except EnvError:
             self.close()
             raise
         self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
         self._clock = 0
-        self._reward_memory = board.rewards.data
+        self._reward_memory = buffer.rewards.data
         self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
         self._write_flags = struct.Struct(f"{len(self.envs)}?").pack_into
 
-    def _check_spaces(self, place: int) -> None:
-        board, env = self._board, self.envs[place]
-        if env.observation_space != board.observations.space or env.action_space != board.actions.space:
-            raise EnvError(f"environment {self.first + place} has other spaces than environment 0.")
+    def _check_spaces(self, row: int) -> None:
+        buffer, env = self._buffer, self.envs[row]
+        if env.observation_space != buffer.observations.space or env.action_space != buffer.actions.space:
+            raise EnvError(f"environment {self.first + row} has other spaces than environment 0.")
 
     # ---- steps
 
     def step(self) -> list[EnvInfo]:
-        """Step every environment with its action on the board; one that waits begins its next episode instead."""
-        board, acts = self._board, self._steps
-        waiting = board.waiting.tobytes()
+        """Step every environment with its action on the buffer; one that waits begins its next episode instead."""
+        buffer, acts = self._buffer, self._steps
+        waiting = buffer.waiting.tobytes()
         if 1 in waiting:
-            acts = [partial(self._begin, place) if waits else acts[place] for place, waits in enumerate(waiting)]
+            acts = [partial(self._begin, row) if waits else acts[row] for row, waits in enumerate(waiting)]
         self._clock += 1
-        actions = iter(board.actions.rows())
+        actions = iter(buffer.actions.rows())
         try:
             results = [act(action) for act, action in zip(acts, actions, strict=True)]
         except Exception as error:
             raise self._failure(len(acts) - 1 - length_hint(actions), "step", error) from error
         try:
             observations, rewards, terminated, truncated, infos = zip(*results, strict=True)
-            if not board.observations.store_vectors(observations):
-                for place, observation in enumerate(observations):
-                    self._store(place, observation)
+            if not buffer.observations.store_vectors(observations):
+                for row, observation in enumerate(observations):
+                    self._store(row, observation)
             self._write_rewards(self._reward_memory, 0, *rewards)
             self.ended = ended = any(terminated) or any(truncated)
             if ended or self._flagged:  # flags that stay false need not be written again
-                self._write_flags(board.terminated.data, 0, *terminated)
-                self._write_flags(board.truncated.data, 0, *truncated)
+                self._write_flags(buffer.terminated.data, 0, *terminated)
+                self._write_flags(buffer.truncated.data, 0, *truncated)
                 self._flagged = ended
         except Exception as error:
             raise self._refuse(results, error) from error
-        np.add(board.returns, board.rewards, out=board.returns)
+        np.add(buffer.returns, buffer.rewards, out=buffer.returns)
         if ended or self._info_keys:
             return self._tell(terminated, truncated, infos)
         return []
 
-    def _store(self, place: int, observation: Any) -> None:
-        self._board.observations.check(observation)
-        self._board.observations[place] = observation
+    def _store(self, row: int, observation: Any) -> None:
+        self._buffer.observations.check(observation)
+        self._buffer.observations[row] = observation
 
-    def _begin(self, place: int, action: Any = None) -> StepResult:
+    def _begin(self, row: int, action: Any = None) -> StepResult:
         """Begin the next episode of an environment: the result of a step in which nothing else happens."""
-        observation, info = self._reset_one(place, None, {})
+        observation, info = self._reset_one(row, None, {})
         return observation, 0.0, False, False, info
 
     def _refuse(self, results: Sequence[Any], error: Exception) -> EnvError:
         """What is wrong with which of these results."""
-        for place, result in enumerate(results):
+        for row, result in enumerate(results):
             try:
                 observation, reward, terminated, truncated, _ = result
             except (TypeError, ValueError):
-                return self._failure(place, "step: it must give five things", error)
+                return self._failure(row, "step: it must give five things", error)
             try:
-                self._store(place, observation)
+                self._store(row, observation)
             except Exception as misfit:
-                return self._failure(place, "step: its observation does not fit", misfit)
+                return self._failure(row, "step: its observation does not fit", misfit)
             try:
                 struct.pack("d", reward)
             except Exception as misfit:
-                return self._failure(place, "step: its reward is no number", misfit)
+                return self._failure(row, "step: its reward is no number", misfit)
             try:
                 bool(terminated), bool(truncated)
             except Exception as misfit:
-                return self._failure(place, "step: its flags are not true or false", misfit)
+                return self._failure(row, "step: its flags are not true or false", misfit)
         return self._failure(0, "step", error)
 
     def _tell(self, terminated: Sequence[Any], truncated: Sequence[Any], infos: Sequence[dict[str, Any]]) -> list[EnvInfo]:
         """Read the results of episodes that ended, and keep the infos that are worth sending."""
         kept: list[EnvInfo] = []
-        for place, info in enumerate(infos):
-            if terminated[place] or truncated[place]:
-                self._read_result(place, info)
+        for row, info in enumerate(infos):
+            if terminated[row] or truncated[row]:
+                self._read_result(row, info)
             elif self._info_keys:
                 info = self._chosen(info)
             else:
                 continue
             if info:
-                kept.append((self.first + place, info))
+                kept.append((self.first + row, info))
         return kept
 
-    def _read_result(self, place: int, info: dict[str, Any]) -> None:
-        board, lesson = self._board, self._lesson
-        board.lengths[place] = length = self._clock - int(board.began[place])
-        if lesson is None:
+    def _read_result(self, row: int, info: dict[str, Any]) -> None:
+        buffer, interface = self._buffer, self._interface
+        buffer.lengths[row] = length = self._clock - int(buffer.began[row])
+        if interface is None:
             return
         try:
-            told = {"episode": {"r": float(board.returns[place]), "l": length}, **info}
-            board.success[place], board.scores[place] = lesson.read_result(told)
+            told = {"episode": {"r": float(buffer.returns[row]), "l": length}, **info}
+            buffer.success[row], buffer.scores[row] = interface.read_result(told)
         except Exception as error:
-            raise self._failure(place, "reading its result", error) from error
+            raise self._failure(row, "reading its result", error) from error
 
     def _chosen(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {key: info[key] for key in self._info_keys or () if key in info}
+        return {key: info[key] for key in self._info_keys if key in info}
 
     # ---- resets
 
@@ -167,61 +167,61 @@ class EnvGroup:
     def reset_waiting(self) -> list[EnvInfo]:
         """Reset every environment that waits."""
         infos = []
-        for place in np.flatnonzero(self._board.waiting).tolist():
-            _, info = self._reset_one(place, None, {})
+        for row in np.flatnonzero(self._buffer.waiting).tolist():
+            _, info = self._reset_one(row, None, {})
             if chosen := self._chosen(info):
-                infos.append((self.first + place, chosen))
+                infos.append((self.first + row, chosen))
         return infos
 
-    def _reset_one(self, place: int, seed: int | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        board, env, lesson = self._board, self.envs[place], self._lesson
+    def _reset_one(self, row: int, seed: int | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        buffer, env, interface = self._buffer, self.envs[row], self._interface
         try:
-            if lesson is not None:
-                options = lesson.prepare(env, int(board.tasks[place]), options)
+            if interface is not None:
+                options = interface.prepare(env, int(buffer.tasks[row]), options)
                 if seed is None:
-                    seed = int(board.seeds[place]) or None
+                    seed = int(buffer.seeds[row]) or None
             observation, info = env.reset(seed=seed, options=options or None)
-            if lesson is not None:
-                self._check_task_kept_spaces(place)
-            self._store(place, observation)
+            if interface is not None:
+                self._check_task_kept_spaces(row)
+            self._store(row, observation)
         except Exception as error:
-            raise self._failure(place, "reset", error) from error
-        board.returns[place] = 0.0
-        board.began[place] = self._clock
+            raise self._failure(row, "reset", error) from error
+        buffer.returns[row] = 0.0
+        buffer.began[row] = self._clock
         return observation, info
 
-    def _check_task_kept_spaces(self, place: int) -> None:
+    def _check_task_kept_spaces(self, row: int) -> None:
         """Refuse a task that changed what is observed or done: no agent could go on from there."""
-        env = self.envs[place]
-        known, found = self._spaces[place], (env.observation_space, env.action_space)
+        env = self.envs[row]
+        known, found = self._spaces[row], (env.observation_space, env.action_space)
         if found[0] is known[0] and found[1] is known[1]:  # comparing spaces is dear, and they are seldom made anew
             return
         for name, before, now in zip(("observation", "action"), known, found, strict=True):
             if now != before:
                 raise TaskError(
-                    f"task {self._board.tasks[place]} changes the {name} space from {before} to {now}. "
+                    f"task {self._buffer.tasks[row]} changes the {name} space from {before} to {now}. "
                     f"All tasks must share one; see the `invariant` of Generated to refuse such tasks when they are made."
                 )
-        self._spaces[place] = found
+        self._spaces[row] = found
 
     def repeat(self, numbers: Sequence[int], actions: Sequence[Sequence[Any]]) -> list[None]:
         """Let environments that have just begun do again what they had done before; nothing of it is told."""
-        board = self._board
-        for number, course in zip(numbers, actions, strict=True):
-            place = number - self.first
-            with self._blame(place, "repeating an episode"):
-                for action in course:
-                    if isinstance(board.actions.space, spaces.Discrete):
+        buffer = self._buffer
+        for number, history in zip(numbers, actions, strict=True):
+            row = number - self.first
+            with self._blame(row, "repeating an episode"):
+                for action in history:
+                    if isinstance(buffer.actions.space, spaces.Discrete):
                         action = int(action)
-                    observation, reward, terminated, truncated, _ = self._steps[place](action)
+                    observation, reward, terminated, truncated, _ = self._steps[row](action)
                     if terminated or truncated:
                         raise EnvError(
                             f"environment {number} ended an episode that had gone on before: with the same seed and actions "
                             "it does not do the same."
                         )
-                    board.observations[place] = observation
-                    board.returns[place] += reward
-                    board.began[place] -= 1
+                    buffer.observations[row] = observation
+                    buffer.returns[row] += reward
+                    buffer.began[row] -= 1
         return [None] * len(numbers)
 
     # ---- the rest
@@ -243,19 +243,19 @@ class EnvGroup:
 
     def close(self) -> None:
         """Close every environment."""
-        for place, env in enumerate(self.envs):
-            with self._blame(place, "close"):
+        for row, env in enumerate(self.envs):
+            with self._blame(row, "close"):
                 env.close()
 
     @contextmanager
-    def _blame(self, place: int, what: str) -> Iterator[None]:
+    def _blame(self, row: int, what: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            raise self._failure(place, what, error) from error
+            raise self._failure(row, what, error) from error
 
-    def _failure(self, place: int, what: str, error: Exception) -> EnvError:
-        return error if isinstance(error, EnvError) else failure(self.first + place, what, error)
+    def _failure(self, row: int, what: str, error: Exception) -> EnvError:
+        return error if isinstance(error, EnvError) else failure(self.first + row, what, error)
 
 
 def make_first(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:

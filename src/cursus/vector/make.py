@@ -1,4 +1,4 @@
-"""The way to a vector environment."""
+"""`make_vec`: many copies of an environment as one vector environment."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
-from cursus.vector.base import Autoreset
-from cursus.vector.crew import context_of
+from cursus.vector.base import Autoreset, OnWorkerLoss, VectorSettings
 from cursus.vector.env_group import MakeEnv
-from cursus.vector.processes import OnWorkerLoss, Processes
+from cursus.vector.processes import Processes
 from cursus.vector.serial import Serial
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
 
@@ -45,57 +44,64 @@ def make_vec(
 ) -> Serial | Processes:
     """Many copies of an environment as a `gymnasium.vector.VectorEnv`, with a curriculum or without.
 
-    `make_env` is a function that makes one environment, a list of such functions, or the id of a registered one.
+    With a `curriculum`, every episode practises the task that its teacher assigned.
 
-    With a `curriculum`, every episode practises the task that its teacher assigned: it travels in
-    `reset(options={"task": task})`, or through `set_task(env, task)`. `success` says how the end of an episode is read: a key
-    of the final info, several of which the first that is there counts, or a function of the final info (which also has
-    `info["episode"]["r"]` and `["l"]`, return and length). `run` is the folder of the record; with `resume` a run goes on from
-    its newest checkpoint.
-
-    `num_workers` counts processes, this one included, and is the number of cores unless given; 1 means no other process.
-    With `seed_episodes` every episode is seeded by its ticket: the same ticket begins the same way in any environment, and
-    again in a resumed run. Infos of steps stay with their environment except the final ones and those in `info_keys`.
+    Args:
+        make_env: a function that makes one environment, a list of such functions, or the id of a registered environment.
+        num_envs: number of environments, at least 1 (default None: the length of the list, or 1).
+        curriculum: what chooses the tasks; it belongs to the teacher of these environments until they are closed (default
+            None: there are no tasks).
+        run: folder in which everything is recorded (default None: nothing is).
+        resume: whether to go on from the newest checkpoint of `run` (default False).
+        seed: keys all draws of the curriculum, and at the first reset environment i gets `seed + i`; an integer from 0
+            (default None: 0 for the curriculum, no seed for the environments).
+        set_task: function of environment and task that sets a task (default None: it travels in
+            `reset(options={"task": task})`).
+        success: key of the final info that says whether an episode succeeded, several of which the first present one counts,
+            or a function of the final info, which also has return and length as `info["episode"]["r"]` and `["l"]` (default
+            `"is_success"`, then `"success"`).
+        score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
+        num_workers: worker processes, from 0, which means that this process steps all environments (default None: the number of
+            cores less one, and no more than there are environments for).
+        parent_steps: whether this process steps a share of the environments while the workers step theirs (default True).
+        start_method: `"fork"`, `"forkserver"` or `"spawn"` (default None: `"forkserver"` where there is one).
+        autoreset: when an environment whose episode has ended begins the next one: at the `"next_step"` (default), in the
+            `"same_step"`, or when `reset` is called (`"disabled"`).
+        info_keys: keys of infos that are kept at every step; other infos stay with their environment except the final ones
+            (default None: none).
+        record_episodes: whether `infos["episode"]` tells return and length of episodes that end (default False).
+        seed_episodes: whether every episode is seeded by its ticket, so that the same ticket begins the same way in any
+            environment, and again in a resumed run (default False).
+        copy: whether observations are copied out of the shared buffer; without, they change with the next step (default True).
+        on_worker_loss: `"raise"` a `WorkerError` when a worker dies or hangs (default), or `"restart"` it.
+        timeout_s: seconds within which a worker must answer, or None for no limit (default 60).
     """
     makers = _makers(make_env, num_envs)
-    workers = len(os.sched_getaffinity(0)) if num_workers is None else num_workers
-    check_count("num_workers", workers)
-    if autoreset not in ("next_step", "same_step", "disabled"):
-        raise SettingsError(f"autoreset={autoreset!r} must be 'next_step', 'same_step' or 'disabled'.")
-    if start_method is not None:
-        context_of(start_method)
-    if on_worker_loss not in ("raise", "restart"):
-        raise SettingsError(f"on_worker_loss={on_worker_loss!r} must be 'raise' or 'restart'.")
-    if timeout_s is not None and not timeout_s > 0:
-        raise SettingsError(f"timeout_s={timeout_s!r} must be a positive number of seconds, or None.")
-    lesson, teacher = None, None
+    if num_workers is None:
+        num_workers = min(max(len(os.sched_getaffinity(0)) - 1, 0 if parent_steps else 1), len(makers))
+    settings = VectorSettings(
+        num_workers=num_workers,
+        parent_steps=parent_steps,
+        start_method=start_method,
+        autoreset=autoreset,
+        seed=seed,
+        info_keys=() if info_keys is None else tuple(info_keys),
+        copy=copy,
+        record_episodes=record_episodes,
+        seed_episodes=seed_episodes,
+        on_worker_loss=on_worker_loss,
+        timeout_s=timeout_s,
+    )
+    interface, teacher = None, None
     if curriculum is not None:
-        lesson = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
+        interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
         teacher = _teacher(curriculum, len(makers), run, resume, seed)
     elif run is not None or resume or seed_episodes:
         raise SettingsError("run, resume and seed_episodes are for a curriculum: give one, or leave them out.")
-    shared: dict[str, Any] = {
-        "lesson": lesson,
-        "teacher": teacher,
-        "autoreset": autoreset,
-        "seed": seed,
-        "info_keys": info_keys,
-        "copy": copy,
-        "record_episodes": record_episodes,
-        "seed_episodes": seed_episodes,
-    }
     try:
-        if parent_steps and (workers == 1 or len(makers) == 1):
-            return Serial(makers, **shared)
-        return Processes(
-            makers,
-            num_workers=workers,
-            parent_steps=parent_steps,
-            start_method=start_method,
-            on_worker_loss=on_worker_loss,
-            timeout_s=timeout_s,
-            **shared,
-        )
+        if parent_steps and (num_workers == 0 or len(makers) == 1):
+            return Serial(makers, settings, interface=interface, teacher=teacher)
+        return Processes(makers, settings, interface=interface, teacher=teacher)
     except BaseException:
         if teacher is not None:
             teacher.close()
@@ -115,7 +121,7 @@ def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
             raise SettingsError(f"there is no environment {make_env!r}: {error}") from None
         return [lambda: gymnasium.make(spec)] * (num_envs or 1)
     if not callable(make_env):
-        raise SettingsError(f"make_env={make_env!r} is neither a function, a list of functions, nor the id of an environment.")
+        raise SettingsError(f"make_env={make_env!r:.80} must be a function, a list of functions, or the id of an environment.")
     return [make_env] * (num_envs or 1)
 
 

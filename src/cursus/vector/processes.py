@@ -1,4 +1,4 @@
-"""Environments in worker processes, and some in this one."""
+"""Vector environment over worker processes, which share a step buffer with this one."""
 
 from __future__ import annotations
 
@@ -7,104 +7,74 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
-from cursus.settings import check_count
+from cursus._shared_memory import anonymous_file
+from cursus.errors import CursusError, EnvError, WorkerError
 from cursus.teacher import Teacher
-from cursus.types import BoolArray, FloatArray, IntArray
-from cursus.vector.base import Autoreset, Heard, State, TaughtVectorEnv
-from cursus.vector.crew import MOST_TRIES, Worker, close_all, context_of, wait_for_any
+from cursus.types import IntArray
+from cursus.vector.base import CurriculumVectorEnv, State, StepReply, VectorSettings
 from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.lines import ENDED, MESSAGE, Command
-from cursus.vector.signals import SPIN_S, Bell
-from cursus.vector.step_buffer import Arena, shared_file
+from cursus.vector.step_buffer import Arena
 from cursus.vector.task_interface import TaskInterface
-from cursus.vector.worker import Handle, Parcel, Setup, lay_out, pack
-
-
-class Half(NamedTuple):
-    """What `recv` gives: the environments of a half, and what their step brought."""
-
-    envs: slice
-    observations: Any
-    rewards: FloatArray
-    terminated: BoolArray
-    truncated: BoolArray
-    infos: dict[str, Any]
-
+from cursus.vector.transfer import Handle, Parcel, pack
+from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe
+from cursus.vector.worker import MAX_RESTARTS, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
 
 _CLOSE_S = 2.0
-OnWorkerLoss: TypeAlias = Literal["raise", "restart"]
 
 
-class Processes(TaughtVectorEnv):
+class Processes(CurriculumVectorEnv):
     """Several environments per process; observations, actions and results in one block of shared memory.
 
-    `num_workers` counts processes, this one included: while workers step their environments, the parent steps a share of
-    its own (unless `parent_steps` is False). A worker that dies, or does not answer within `timeout_s`, ends the run with
-    a `WorkerError` that names it, or is replaced (`on_worker_loss="restart"`): then the episodes of its environments end
-    as truncated, `infos["worker_lost"]` says so, and their tickets are settled as lost.
+    While workers step their environments, this process steps a share of its own (unless `parent_steps` is False). A worker
+    that dies, or does not answer within `timeout_s`, ends the run with a `WorkerError` that names it, or is replaced
+    (`on_worker_loss="restart"`): then the episodes of its environments end as truncated, `infos["worker_lost"]` says so, and
+    their tickets are settled as lost.
+
+    Args:
+        make_envs: one function per environment that makes it.
+        settings: how they are stepped, with at least one worker.
+        interface: how tasks reach environments and results are read, if there is a teacher (default None).
+        teacher: who assigns the tasks; closed with the environments (default None).
     """
 
     def __init__(
         self,
         make_envs: Sequence[MakeEnv],
+        settings: VectorSettings,
         *,
-        num_workers: int,
-        parent_steps: bool = True,
-        lesson: TaskInterface | None = None,
+        interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
-        autoreset: Autoreset = "next_step",
-        start_method: str | None = None,
-        seed: int | None = None,
-        info_keys: Sequence[str] | None = None,
-        copy: bool = True,
-        record_episodes: bool = False,
-        seed_episodes: bool = False,
-        on_worker_loss: OnWorkerLoss = "raise",
-        timeout_s: float | None = 60.0,
     ) -> None:
-        check_count("num_workers", num_workers)
-        context = context_of(start_method)
         first = make_first(make_envs[0])
-        shares = [part for part in np.array_split(np.arange(len(make_envs)), num_workers) if len(part)]
-        remote = shares[1:] if parent_steps else shares
+        processes = settings.num_workers + settings.parent_steps
+        shares = [part for part in np.array_split(np.arange(len(make_envs)), processes) if len(part)]
+        remote = shares[1:] if settings.parent_steps else shares
         layout = (len(remote), first.observation_space, first.action_space, len(make_envs))
         counted = Arena()
         lay_out(counted, *layout)
-        self._memory, self._memory_size = shared_file(counted.size), counted.size
-        self._lines, board = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
-        super().__init__(
-            board,
-            len(make_envs),
-            autoreset=autoreset,
-            teacher=teacher,
-            seed=seed,
-            copy=copy,
-            record_episodes=record_episodes,
-            seed_episodes=seed_episodes,
-            metadata=first.metadata,
-        )
-        self.spec, self.render_mode = first.spec, first.render_mode
-        self._restart = on_worker_loss == "restart"
+        self._memory, self._memory_size = anonymous_file(counted.size), counted.size
+        self._flags, buffer = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
+        super().__init__(first, buffer, len(make_envs), settings, teacher)
+        self._restart = settings.on_worker_loss == "restart"
         self._spin = len(shares) <= len(os.sched_getaffinity(0))
-        self._under_way: list[int] = []
-        self._received: int | None = None
-        self._bell = Bell(patient=False)
+        self._wakeup = WakeupPipe(blocking=False)
         self._lifeline = os.pipe()
-        self._workers: list[Worker] = []
-        self._let_go = weakref.finalize(self, _release, self._workers, self._bell, (*self._lifeline, self._memory))
+        self._workers: list[WorkerHandle] = []
+        self._let_go = weakref.finalize(self, _release, self._workers, self._wakeup, (*self._lifeline, self._memory))
         self._group: EnvGroup | None = None
+        context = context_of(settings.start_method)
         try:
-            for place, share in enumerate(remote):
-                setup = self._setup(place, len(remote), share, make_envs, lesson, info_keys, context)
-                self._workers.append(Worker(setup, self._lines, self._bell, context, timeout_s))
-            if parent_steps:
+            for index, share in enumerate(remote):
+                makers = [make_envs[env] for env in share]
+                setup = self._setup(index, len(remote), int(share[0]), makers, interface, context)
+                self._workers.append(WorkerHandle(setup, self._flags, self._wakeup, context, settings.timeout_s))
+            if settings.parent_steps:
                 own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
-                self._group = EnvGroup(own, board.part(slice(0, len(own))), lesson, info_keys)
+                self._group = EnvGroup(own, buffer.part(slice(0, len(own))), interface, settings.info_keys)
             else:
                 first.close()
             for worker in self._workers:
@@ -115,66 +85,80 @@ class Processes(TaughtVectorEnv):
 
     def _setup(
         self,
-        place: int,
+        index: int,
         num_workers: int,
-        share: IntArray,
+        first: int,
         make_envs: Sequence[MakeEnv],
-        lesson: TaskInterface | None,
-        info_keys: Sequence[str] | None,
+        interface: TaskInterface | None,
         context: Any,
-    ) -> Setup:
-        """What the worker in this place needs to begin."""
-        return Setup(
-            place=place,
+    ) -> WorkerSetup:
+        """What the worker with this index needs to begin."""
+        return WorkerSetup(
+            index=index,
             num_workers=num_workers,
             num_envs=self.num_envs,
-            first=int(share[0]),
-            make_envs=Parcel([make_envs[env] for env in share]),
+            first=first,
+            make_envs=Parcel(make_envs),
             observation_space=self.single_observation_space,
             action_space=self.single_action_space,
-            lesson=Parcel(lesson),
-            info_keys=info_keys,
+            interface=Parcel(interface),
+            info_keys=self.settings.info_keys,
             memory=Handle(self._memory),
             memory_size=self._memory_size,
-            wake=Handle(-1),
-            rope=Handle(self._bell.rope),
+            parent_wakeup=Handle(self._wakeup.write_end),
             lifeline=Handle(self._lifeline[0]),
             parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
             spin=self._spin,
+            wakeup=Handle(-1),
         )
 
     # ---- the step
 
+    def _step_envs(self) -> StepReply:
+        self._begin_step()
+        return self._finish_step()
+
     def _begin_step(self) -> None:
         self._asked_at = time.monotonic()
-        if self._lines.ask_all_to_step():
+        if self._flags.ask_all_to_step():
             for worker in self._workers:
                 worker.nudge()
 
-    def _finish_step(self) -> Heard:
+    def _finish_step(self) -> StepReply:
         infos: list[EnvInfo] = []
         ended = False
         if self._group is not None:
-            infos += self._group.step()
+            infos = self._group.step()
             ended = self._group.ended
-        if self._lines.await_all(SPIN_S if self._spin else 0.0) and (said := self._lines.loudest()) < MESSAGE:
-            return Heard(infos, ended or said == ENDED)
-        for worker in self._workers:
-            worker.asked_at = self._asked_at
-        return self._hear_step(self._workers, infos, ended)
-
-    def _hear_step(self, workers: Sequence[Worker], infos: list[EnvInfo], ended: bool) -> Heard:
-        told, lost = self._hear(workers)
+        said = self._flags.await_all(SPIN_S if self._spin else 0.0)
+        if NOT_DONE < said < MESSAGE:
+            return StepReply(infos, ended or said == ENDED)
+        self._remember_when_asked()
+        told, lost = self._hear(self._workers)
         infos += told
         if lost:
-            return Heard(infos, True, self._mark_lost(lost))
-        for worker in workers:
-            ended |= worker.saw_an_end
-        return Heard(infos, ended)
+            return StepReply(infos, True, self._mark_lost(lost))
+        return StepReply(infos, ended or any(worker.saw_an_end for worker in self._workers))
+
+    def _is_done_within(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        self._remember_when_asked()
+        for worker in self._workers:
+            if not worker.is_done():
+                try:
+                    if not worker.sleep_until_done(deadline):
+                        return False
+                except WorkerError:
+                    return True  # `_finish_step` meets it again, and knows what to do
+        return True
+
+    def _remember_when_asked(self) -> None:
+        for worker in self._workers:
+            worker.asked_at = self._asked_at
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
-        board = self._board
-        asked = [worker for worker in self._workers if board.waiting[worker.first : worker.stop].any()]
+        buffer = self._buffer
+        asked = [worker for worker in self._workers if buffer.waiting[worker.first : worker.stop].any()]
         for worker in asked:
             worker.ask(Command.RESET_WAITING)
         infos = [] if self._group is None else self._group.reset_waiting()
@@ -182,7 +166,7 @@ class Processes(TaughtVectorEnv):
         infos += told
         lost: list[int] = []
         for worker in replaced:
-            lost += [env for env in range(worker.first, worker.stop) if not board.waiting[env]]
+            lost += [env for env in range(worker.first, worker.stop) if not buffer.waiting[env]]
             infos += self._insist(worker, Command.RESET_WAITING)
         return infos, np.array(lost, dtype=np.int64)
 
@@ -210,7 +194,7 @@ class Processes(TaughtVectorEnv):
 
     # ---- losses
 
-    def _hear(self, workers: Sequence[Worker]) -> tuple[list[EnvInfo], list[Worker]]:
+    def _hear(self, workers: Sequence[WorkerHandle]) -> tuple[list[EnvInfo], list[WorkerHandle]]:
         """What these workers tell, and which of them were lost and replaced.
 
         The last is waited for first: it was asked last, and when it is done, so are most of the others.
@@ -230,24 +214,24 @@ class Processes(TaughtVectorEnv):
                     infos = told + infos
         return infos, lost
 
-    def _mark_lost(self, workers: Sequence[Worker]) -> IntArray:
+    def _mark_lost(self, workers: Sequence[WorkerHandle]) -> IntArray:
         """End the episodes of lost environments; those that had not begun begin now."""
-        board, lost = self._board, []
+        buffer, lost = self._buffer, []
         for worker in workers:
             rows = np.arange(worker.first, worker.stop)
-            begun = rows[~board.waiting[rows]]
-            board.rewards[rows] = 0.0
-            board.terminated[rows] = False
-            board.truncated[rows] = ~board.waiting[rows]
-            board.lengths[begun] = worker.steps_when_lost - 1 - board.began[begun]  # it did not complete the last one
+            begun = rows[~buffer.waiting[rows]]
+            buffer.rewards[rows] = 0.0
+            buffer.terminated[rows] = False
+            buffer.truncated[rows] = ~buffer.waiting[rows]
+            buffer.lengths[begun] = worker.steps_when_lost - 1 - buffer.began[begun]  # it did not complete the last one
             lost += begun.tolist()
             if len(begun) < len(rows):
                 self._insist(worker, Command.RESET_WAITING)
         return np.array(lost, dtype=np.int64)
 
-    def _insist(self, worker: Worker, command: Command, packed: bytes | None = None) -> list[EnvInfo]:
+    def _insist(self, worker: WorkerHandle, command: Command, packed: bytes | None = None) -> list[EnvInfo]:
         """Ask a worker that has just been replaced, and again should it be lost again."""
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_RESTARTS):
             worker.ask(command, packed)
             try:
                 told: list[EnvInfo] = worker.answer(self._spin) or []
@@ -255,56 +239,7 @@ class Processes(TaughtVectorEnv):
                 worker.restart()
             else:
                 return told
-        raise WorkerError(f"{worker} was replaced {MOST_TRIES} times in a row and lost each time.")
-
-    # ---- halves
-
-    @property
-    def halves(self) -> tuple[slice, slice]:
-        """The environments of the two halves that `send` and `recv` deal with."""
-        if self._group is not None or len(self._workers) < 2:
-            raise SettingsError("halves need at least two workers and parent_steps=False.")
-        middle = self._workers[len(self._workers) // 2].first
-        return slice(0, middle), slice(middle, self.num_envs)
-
-    def send(self, actions: Any, half: int | None = None) -> None:
-        """Let one half step: the one that was received last, or `half` (0 or 1) to begin with.
-
-        While it is under way, the learner can work on the other one. Tasks that wait in this half and were drawn before
-        a decision are drawn anew first, so that nothing begins stale.
-        """
-        self._require("send", State.READY, State.HALVES)
-        chosen = self._received if half is None else half
-        if chosen not in (0, 1) or chosen in self._under_way:
-            raise SettingsError("send() needs a half that is not under way: receive one first, or name it.")
-        part = self._board.part(self.halves[chosen])
-        part.actions.fill(actions)
-        self._state = State.BROKEN  # until all are asked
-        self._redraw(part)
-        for worker in self._crew(chosen):
-            worker.ask(Command.STEP)
-        self._under_way.append(chosen)
-        self._received = None
-        self._state = State.HALVES
-
-    def recv(self) -> Half:
-        """The first half that is ready: which environments, and what their step brought."""
-        if not self._under_way and not self.closed:
-            raise SettingsError("recv() without send().")
-        self._require("recv", State.HALVES)
-        self._state = State.BROKEN
-        crews = {half: self._crew(half) for half in self._under_way}
-        half = wait_for_any(crews, self._spin)
-        part = self.halves[half]
-        result = Half(part, *self._conclude(self._board.part(part), self._hear_step(crews[half], [], False)))
-        self._under_way.remove(half)
-        self._state = State.HALVES if self._under_way else State.READY
-        self._received = half
-        return result
-
-    def _crew(self, half: int) -> list[Worker]:
-        part = self.halves[half]
-        return [worker for worker in self._workers if part.start <= worker.first < part.stop]
+        raise WorkerError(f"{worker} was replaced {MAX_RESTARTS} times in a row and lost each time.")
 
     # ---- attributes
 
@@ -319,7 +254,7 @@ class Processes(TaughtVectorEnv):
         self._require("repeat", State.READY)
         wanted = dict(zip(numbers, actions, strict=True))
         self._ask_everyone(Command.REPEAT, numbers, lambda own: (own, [wanted[env] for env in own]))
-        return self._observations(self._board)
+        return self._observations()
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""
@@ -383,9 +318,9 @@ class Processes(TaughtVectorEnv):
             self.teacher.close()
 
 
-def _release(workers: list[Worker], bell: Bell, handles: Sequence[int]) -> None:
+def _release(workers: list[WorkerHandle], wakeup: WakeupPipe, handles: Sequence[int]) -> None:
     """Let go of everything that outlives Python objects; also called when the environments were forgotten, not closed."""
     close_all(workers)
-    bell.close()
+    wakeup.close()
     for handle in handles:
         os.close(handle)

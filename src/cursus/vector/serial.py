@@ -1,4 +1,4 @@
-"""All environments in this process."""
+"""Vector environment within this process: environments are stepped one after the other."""
 
 from __future__ import annotations
 
@@ -7,43 +7,36 @@ from typing import Any
 
 from cursus.teacher import Teacher
 from cursus.types import IntArray
-from cursus.vector.base import NOBODY, Autoreset, Heard, State, TaughtVectorEnv
+from cursus.vector.base import NOBODY, CurriculumVectorEnv, State, StepReply, VectorSettings
 from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.step_buffer import Board, local
+from cursus.vector.step_buffer import StepBuffer, allocate_local
 from cursus.vector.task_interface import TaskInterface
 
+_DEFAULT = VectorSettings()
 
-class Serial(TaughtVectorEnv):
-    """Environments that are stepped one after the other in this process: right where a step takes microseconds."""
+
+class Serial(CurriculumVectorEnv):
+    """Environments that are stepped one after the other in this process: right where a step takes microseconds.
+
+    Args:
+        make_envs: one function per environment that makes it.
+        settings: how they are stepped; those about workers mean nothing here (default `VectorSettings()`).
+        interface: how tasks reach environments and results are read, if there is a teacher (default None).
+        teacher: who assigns the tasks; closed with the environments (default None).
+    """
 
     def __init__(
         self,
         make_envs: Sequence[MakeEnv],
+        settings: VectorSettings = _DEFAULT,
         *,
-        lesson: TaskInterface | None = None,
+        interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
-        autoreset: Autoreset = "next_step",
-        seed: int | None = None,
-        info_keys: Sequence[str] | None = None,
-        copy: bool = True,
-        record_episodes: bool = False,
-        seed_episodes: bool = False,
     ) -> None:
         first = make_first(make_envs[0])
-        board = Board.make(first.observation_space, first.action_space, len(make_envs), local)
-        super().__init__(
-            board,
-            len(make_envs),
-            autoreset=autoreset,
-            teacher=teacher,
-            seed=seed,
-            copy=copy,
-            record_episodes=record_episodes,
-            seed_episodes=seed_episodes,
-            metadata=first.metadata,
-        )
-        self.spec, self.render_mode = first.spec, first.render_mode
-        self._group = EnvGroup([lambda: first, *make_envs[1:]], board, lesson, info_keys)
+        buffer = StepBuffer.make(first.observation_space, first.action_space, len(make_envs), allocate_local)
+        super().__init__(first, buffer, len(make_envs), settings, teacher)
+        self._group = EnvGroup([lambda: first, *make_envs[1:]], buffer, interface, settings.info_keys)
         self.envs = self._group.envs
 
     def _reset_envs(
@@ -57,9 +50,15 @@ class Serial(TaughtVectorEnv):
     def _begin_step(self) -> None:
         """Nothing begins before it is waited for."""
 
-    def _finish_step(self) -> Heard:
+    def _finish_step(self) -> StepReply:
         infos = self._group.step()
-        return Heard(infos, self._group.ended)
+        return StepReply(infos, self._group.ended)
+
+    def _step_envs(self) -> StepReply:
+        return self._finish_step()
+
+    def _is_done_within(self, timeout_s: float) -> bool:
+        return True  # there is no worker to wait for
 
     def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of some environments, or read an attribute."""
@@ -70,7 +69,7 @@ class Serial(TaughtVectorEnv):
         """Let environments do again what they had done before; all observations afterwards."""
         self._require("repeat", State.READY)
         self._group.repeat(numbers, actions)
-        return self._observations(self._board)
+        return self._observations()
 
     def set_attr_some(self, numbers: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """Set an attribute of some environments, one value for each."""

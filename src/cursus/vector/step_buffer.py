@@ -1,4 +1,4 @@
-"""The board that parent and workers share: one row per environment in every column.
+"""The step buffer that parent and workers share: one row per environment in every column.
 
 Every column is written by one side only: actions, tasks, seeds and `waiting` by the parent, everything else by the process that
 steps the environment.
@@ -7,8 +7,6 @@ steps the environment.
 from __future__ import annotations
 
 import mmap
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -18,10 +16,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from cursus.errors import SettingsError, WorkerError
+from cursus.errors import SettingsError
 from cursus.types import BoolArray, FloatArray, IntArray
 
-Take: TypeAlias = Callable[[tuple[int, ...], Any], NDArray[Any]]
+Allocate: TypeAlias = Callable[[tuple[int, ...], Any], NDArray[Any]]
 """Something that hands out arrays of a shape and type."""
 
 _LINE = 64  # arrays begin on cache lines of their own, so that processes do not fight over one
@@ -48,8 +46,8 @@ class Column:
         """The same for some of these environments, one after the other."""
         return Column(self.space, _map(self.arrays, lambda array: array[rows]), len(range(self._num_envs)[rows]))
 
-    def __setitem__(self, place: int, value: Any) -> None:
-        self._store[place] = value
+    def __setitem__(self, row: int, value: Any) -> None:
+        self._store[row] = value
 
     def copy(self) -> Any:
         """All values, in arrays of their own."""
@@ -65,9 +63,9 @@ class Column:
             return
         _check_shape(self.space, value, "observation")
 
-    def row(self, place: int) -> Any:
+    def row(self, row: int) -> Any:
         """A copy of the value of one environment."""
-        return _map(self.arrays, lambda array: array[place].copy())
+        return _map(self.arrays, lambda array: array[row].copy())
 
     def rows(self) -> list[Any]:
         """The values one by one, as the `step` of an environment expects them."""
@@ -108,7 +106,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Board:
+class StepBuffer:
     """All columns that parent and workers share, or some rows of them."""
 
     observations: Column
@@ -131,14 +129,16 @@ class Board:
     """The number of the environment in the first row."""
 
     @classmethod
-    def make(cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int, take: Take) -> Board:
-        """A board for so many environments."""
+    def make(
+        cls, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int, allocate: Allocate
+    ) -> StepBuffer:
+        """A buffer for so many environments."""
 
         def column(space: spaces.Space[Any]) -> Column:
-            return Column(space, _nest(space, lambda flat: take((num_envs, *(flat.shape or ())), flat.dtype)), num_envs)
+            return Column(space, _nest(space, lambda flat: allocate((num_envs, *(flat.shape or ())), flat.dtype)), num_envs)
 
         def numbers(kind: type) -> NDArray[Any]:
-            return take((num_envs,), kind)
+            return allocate((num_envs,), kind)
 
         return cls(
             observations=column(observation_space),
@@ -156,13 +156,13 @@ class Board:
             scores=numbers(np.float64),
         )
 
-    def part(self, rows: slice) -> Board:
-        """Some rows, as a board of its own over the same memory."""
+    def part(self, rows: slice) -> StepBuffer:
+        """Some rows, as a buffer of its own over the same memory."""
         columns = {each.name: getattr(self, each.name)[rows] for each in fields(self) if each.name != "first"}
-        return Board(**columns, first=self.first + rows.start)
+        return StepBuffer(**columns, first=self.first + rows.start)
 
 
-def local(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def allocate_local(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """Arrays that nobody else sees."""
     return np.zeros(shape, dtype=dtype)
 
@@ -174,7 +174,7 @@ class Arena:
         self._memory = memory
         self.size = 0
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         """The next array."""
         kind, offset = np.dtype(dtype), self.size
         count = int(np.prod(shape, dtype=np.int64))
@@ -184,32 +184,14 @@ class Arena:
         return np.frombuffer(self._memory, dtype=kind, count=count, offset=offset).reshape(shape)
 
 
-def shared_file(size: int) -> int:
-    """A file without a name that lives in memory and goes with the last process that holds it.
-
-    It can leave nothing behind, whoever is killed. All its pages are taken at once, so that a lack of memory is an
-    error here and not a SIGBUS later.
-    """
-    try:
-        if hasattr(os, "memfd_create"):
-            handle = os.memfd_create("cursus", os.MFD_CLOEXEC)
-        else:
-            handle, name = tempfile.mkstemp()
-            os.unlink(name)
-        os.posix_fallocate(handle, 0, size)
-    except OSError as error:
-        raise WorkerError(f"{size:,} bytes of shared memory cannot be had: {error.strerror}.") from error
-    return handle
-
-
 def check_space(name: str, space: spaces.Space[Any]) -> None:
     """Refuse a space whose values have no fixed shape."""
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():
             check_space(f"{name}[{key!r}]", part)
     elif isinstance(space, spaces.Tuple):
-        for place, part in enumerate(space.spaces):
-            check_space(f"{name}[{place}]", part)
+        for index, part in enumerate(space.spaces):
+            check_space(f"{name}[{index}]", part)
     elif not isinstance(space, _FLAT) or space.dtype is None or space.dtype.hasobject:
         raise SettingsError(
             f"the {name} {space} has no fixed shape and cannot lie in shared memory. Allowed are Box, Discrete, "
@@ -230,8 +212,8 @@ def _check_shape(space: spaces.Space[Any], value: Any, name: str) -> None:
         for key, part in space.spaces.items():
             _check_shape(part, value[key], f"{name}[{key!r}]")
     elif isinstance(space, spaces.Tuple):
-        for place, part in enumerate(space.spaces):
-            _check_shape(part, value[place], f"{name}[{place}]")
+        for index, part in enumerate(space.spaces):
+            _check_shape(part, value[index], f"{name}[{index}]")
     elif np.shape(value) != space.shape:
         raise SettingsError(f"the {name} has the shape {np.shape(value)}, its space {space.shape}.")
 
@@ -255,9 +237,9 @@ class _Nested:
         named = arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
         self._parts = [(key, part if isinstance(part, np.ndarray) else _Nested(part)) for key, part in named]
 
-    def __setitem__(self, place: int, value: Any) -> None:
+    def __setitem__(self, row: int, value: Any) -> None:
         for key, part in self._parts:
-            part[place] = value[key]
+            part[row] = value[key]
 
 
 def _fill(wanted: Any, values: Any, name: str) -> None:
@@ -265,13 +247,13 @@ def _fill(wanted: Any, values: Any, name: str) -> None:
         for key, part in wanted.items():
             _fill(part, values[key], f"{name}[{key!r}]")
     elif isinstance(wanted, tuple):
-        for place, part in enumerate(wanted):
-            _fill(part, values[place], f"{name}[{place}]")
+        for index, part in enumerate(wanted):
+            _fill(part, values[index], f"{name}[{index}]")
     else:
         given = np.asarray(values)
         if given.shape != wanted.shape:
-            raise SettingsError(f"{name} must have the shape {wanted.shape}, not {given.shape}.")
+            raise SettingsError(f"{name} must have the shape {wanted.shape}, got {given.shape}.")
         try:
             np.copyto(wanted, given, casting="same_kind")
         except TypeError:
-            raise SettingsError(f"{name} must be {wanted.dtype}, not {given.dtype}.") from None
+            raise SettingsError(f"{name} must be {wanted.dtype}, got {given.dtype}.") from None

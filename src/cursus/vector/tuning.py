@@ -1,4 +1,4 @@
-"""Finding the number of processes that suits some environments on this machine, by trying."""
+"""`autotune`: finds by trying how many worker processes suit some environments on this machine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ class Trial:
     """One way to run the environments, and how fast it was."""
 
     num_workers: int
+    """Worker processes."""
     parent_steps: bool
+    """Whether this process stepped a share of its own."""
     steps_per_second: float
+    """Steps of single environments per second."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -36,10 +39,11 @@ class Trial:
         return {"num_workers": self.num_workers, "parent_steps": self.parent_steps}
 
     def __str__(self) -> str:
-        processes = "this process alone" if self.num_workers == 1 else f"{self.num_workers} processes"
-        if self.num_workers > 1:
-            processes += ", this one included" if self.parent_steps else " beside this one"
-        return f"{self.steps_per_second:>12,.0f} steps/s  {processes}"
+        who = "this process alone"
+        if self.num_workers:
+            workers = f"{self.num_workers} worker{'s' * (self.num_workers > 1)}"
+            who = f"{workers} {'and' if self.parent_steps else 'beside'} this process"
+        return f"{self.steps_per_second:>12,.0f} steps/s  {who}"
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,9 @@ class Tuning(Mapping[str, Any]):
     """What `autotune` found: the settings of the best trial, to be handed to `make_vec` with `**`."""
 
     best: Trial
+    """The one that was chosen."""
     trials: tuple[Trial, ...]
+    """All of them, in the order in which they were made."""
 
     def __getitem__(self, name: str) -> Any:
         return self.best.settings[name]
@@ -72,10 +78,13 @@ def autotune(
     """The fastest way to run these environments on this machine, found by stepping them with random actions.
 
     Tried are this process alone, more and more processes up to the number of cores, with this one and beside it, and, if
-    the environments wait rather than work, still more, up to one for each. Every trial takes about so many `seconds`, and
-    the time that its processes need to start. More processes are chosen only if they are worth it.
+    the environments wait rather than work, still more, up to one for each. More processes are chosen only if they are worth it.
 
-    `settings` are those of `make_vec`; a curriculum is copied, and so learns nothing here.
+    Args:
+        make_env: as in `make_vec`.
+        num_envs: as in `make_vec` (default None).
+        seconds: how long each trial takes, beside the time that its processes need to start; above 0 (default 1).
+        settings: others of `make_vec`; a curriculum is copied, and so learns nothing here.
 
         tuning = cursus.autotune(make_env, 64)
         print(tuning)
@@ -95,7 +104,7 @@ def autotune(
             envs.close()
         return Trial(num_workers, parent_steps, speed), busy
 
-    alone, busy = attempt(1, True)
+    alone, busy = attempt(0, True)
     total = len(make_env) if isinstance(make_env, Sequence) and not isinstance(make_env, str) else num_envs or 1
     ways = _ways(total, len(os.sched_getaffinity(0)), waits=busy < _WAITS)
     trials = (alone, *(attempt(*way)[0] for way in ways))
@@ -107,12 +116,12 @@ def autotune(
 
 
 def _ways(num_envs: int, cores: int, *, waits: bool) -> list[tuple[int, bool]]:
-    """The numbers of processes to try beside one, and whether the parent steps too; few processes first."""
+    """Numbers of workers to try beside none, and whether the parent steps too; few processes first."""
     counts = {cores} | {2**power for power in range(1, cores.bit_length()) if 2**power < cores}
     if waits:
         counts |= {4 * cores, num_envs}
     possible = sorted(count for count in counts if 1 < count <= num_envs)
-    return [(count, parent_steps) for count in possible for parent_steps in (True, False)]
+    return [(count - parent_steps, parent_steps) for count in possible for parent_steps in (True, False)]
 
 
 def _measure(envs: Any, seconds: float) -> tuple[float, float]:

@@ -89,7 +89,7 @@ class _Room(SB3VecEnv):
     def reset(self) -> Any:
         """Begin everywhere; in a resumed run, go on with the episodes that were under way."""
         self._seen = super().reset()
-        if self._stopped_at is not None and self.envs.seeds_episodes:
+        if self._stopped_at is not None and self.envs.settings.seed_episodes:
             self._seen, failed = self._under_way.repeat(self.envs, self._seen, self._stopped_at)
             if failed.any():
                 self._seen, _ = self.envs.reset(options={"reset_mask": failed})
@@ -147,7 +147,7 @@ class _Course(BaseCallback):
         model.set_logger(self._logger)
         if resumed is not None:
             self._load(resumed)
-        if not self._room.envs.seeds_episodes:
+        if not self._room.envs.settings.seed_episodes:
             self._room.seed(self._seed + self.now.steps)
         self._reporter.open(stack, self._run, resumed_at=-1 if resumed is None else self.now.steps)
         self._saved, self.now.updates = self.now.steps, self._learner.updates

@@ -8,48 +8,48 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.vector.lines import ENDED, MESSAGE, Command, Lines, command_of
-from cursus.vector.step_buffer import local
+from cursus.vector.step_buffer import allocate_local
+from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, Command, WorkerFlags, command_of
 from worlds import Corridor
 
 
-def answer(lines: Lines, place: int, says: int = 0) -> None:
-    lines.says[place] = says
-    lines.done[place] = lines.requests[place]
+def answer(flags: WorkerFlags, worker: int, says: int = 0) -> None:
+    flags.says[worker] = says
+    flags.done[worker] = flags.requests[worker]
 
 
 @pytest.mark.parametrize("command", list(Command))
 def test_a_request_says_what_is_asked_and_is_never_made_twice(command: Command) -> None:
-    lines = Lines(3, local)
-    requests = [lines.next_request(command) for _ in range(100)]
+    flags = WorkerFlags(3, allocate_local)
+    requests = [flags.next_request(command) for _ in range(100)]
     assert {command_of(request) for request in requests} == {command}
     assert len(set(requests)) == 100
     assert 0 not in requests, "0 is what a worker has done before it was ever asked"
 
 
 def test_all_are_awaited_and_the_loudest_is_heard() -> None:
-    lines = Lines(3, local)
-    assert not lines.ask_all_to_step()
-    for place in (2, 0):
-        answer(lines, place, ENDED)
-        assert not lines.await_all(spin_s=0.001)
-    answer(lines, 1)
-    assert lines.await_all(spin_s=0.0)
-    assert lines.loudest() == ENDED < MESSAGE
-    lines.ask_all_to_step()
-    assert not lines.await_all(spin_s=0.0), "an old answer was taken for a new one"
-    answer(lines, 1, MESSAGE)
-    assert lines.loudest() & MESSAGE
+    flags = WorkerFlags(3, allocate_local)
+    assert not flags.ask_all_to_step()
+    for worker in (2, 0):
+        answer(flags, worker, ENDED)
+        assert flags.await_all(spin_s=0.001) == NOT_DONE
+    answer(flags, 1)
+    assert flags.await_all(spin_s=0.0) == ENDED < MESSAGE
+    flags.ask_all_to_step()
+    assert flags.await_all(spin_s=0.0) == NOT_DONE, "an old answer was taken for a new one"
+    for worker, says in enumerate((0, MESSAGE, ENDED)):
+        answer(flags, worker, says)
+    assert flags.await_all(spin_s=0.0) & MESSAGE
 
 
 def test_sleepers_are_noticed_and_a_new_worker_begins_with_nothing() -> None:
-    lines = Lines(2, local)
-    lines.worker_sleeps[1] = True
-    assert lines.ask_all_to_step()
-    answer(lines, 1, ENDED)
-    lines.clear(1)
-    assert (lines.requests[1], lines.done[1], lines.says[1], lines.worker_sleeps[1]) == (0, 0, 0, False)
-    assert lines.requests[0] != 0
+    flags = WorkerFlags(2, allocate_local)
+    flags.worker_sleeps[1] = True
+    assert flags.ask_all_to_step()
+    answer(flags, 1, ENDED)
+    flags.clear(1)
+    assert (flags.requests[1], flags.done[1], flags.says[1], flags.worker_sleeps[1]) == (0, 0, 0, False)
+    assert flags.requests[0] != 0
 
 
 class Loud(Corridor):
@@ -62,7 +62,7 @@ class Loud(Corridor):
 
 @pytest.mark.parametrize("info_keys", [None, ["echo"]])
 def test_what_some_workers_say_and_others_do_not_arrives_as_in_one_process(info_keys: list[str] | None) -> None:
-    def course(workers: int) -> list[Any]:
+    def history(workers: int) -> list[Any]:
         envs = cursus.make_vec(Loud, 7, num_workers=workers, start_method="fork", info_keys=info_keys)
         envs.reset(seed=3)
         rng, told = np.random.default_rng(0), []
@@ -76,4 +76,4 @@ def test_what_some_workers_say_and_others_do_not_arrives_as_in_one_process(info_
         envs.close()
         return told
 
-    assert course(1) == course(3) == course(5)
+    assert history(0) == history(2) == history(4)
