@@ -1,0 +1,52 @@
+"""The run folder: where the parts of a run lie.
+
+A run folder holds::
+
+    config.json     the settings, written once
+    events.jsonl    one JSON object per line: assignments, results, decisions
+    status.json     how things stand, replaced about once a second: for looking at a run from outside
+    checkpoints/    the newest checkpoint and the one before it
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cursus.errors import LedgerError
+
+
+class RunFolder:
+    """Where the parts of a run lie."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.json"
+        self.events = self.path / "events.jsonl"
+        self.status = self.path / "status.json"
+        self.checkpoints = self.path / "checkpoints"
+        self.lock = self.path / ".lock"
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings of the run."""
+        complaint = f"{self.path} is not a run: it has no readable config.json"
+        return _read_object(self.config, complaint, ("seed", "max_lag", "ahead", "curriculum"))
+
+    def read_status(self) -> dict[str, Any]:
+        """How things stood when the status was last written."""
+        complaint = f"{self.path} has no readable status.json"
+        return _read_object(self.status, complaint, ("curriculum", "tickets", "explain", "tables", "time"))
+
+
+def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise LedgerError(f"{complaint} ({error}).") from error
+    if not isinstance(found, dict):
+        raise LedgerError(f"{complaint}: it holds a {type(found).__name__}, not an object.")
+    missing = [key for key in keys if key not in found]
+    if missing:
+        raise LedgerError(f"{complaint}: it lacks {', '.join(missing)}.")
+    return found
