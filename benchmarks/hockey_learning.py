@@ -17,8 +17,8 @@ from reporting import Figures, main, table
 
 WEAK = Path(__file__).parent.parent / "examples" / "hockey_weak.toml"
 AGENTS: dict[str, dict[str, Any]] = {
-    "dddqn": {"type": "DDDQN", "n_step": 4, "epsilon_steps": 40_000, "gamma": 0.98, "target_share": 0.01},
-    "sac": {"type": "SAC", "n_step": 4, "noise": "pink", "noise_length": 81, "gamma": 0.98, "target_share": 0.01},
+    "dddqn": {"type": "DDDQN", "n_step": 4, "epsilon_steps": 40_000, "gamma": 0.98, "tau": 0.01},
+    "sac": {"type": "SAC", "n_step": 4, "noise": "pink", "noise_length": 81, "gamma": 0.98, "tau": 0.01},
 }
 
 

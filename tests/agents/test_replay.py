@@ -55,9 +55,9 @@ def test_a_step_that_was_only_a_reset_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("priority", [0.0, 0.6])
-def test_a_step_without_valid_rows_stores_nothing(n_step: int, priority: float) -> None:
-    replay, other = (make(n_step=n_step, priority=priority) for _ in range(2))
+@pytest.mark.parametrize("per_alpha", [0.0, 0.6])
+def test_a_step_without_valid_rows_stores_nothing(n_step: int, per_alpha: float) -> None:
+    replay, other = (make(n_step=n_step, per_alpha=per_alpha) for _ in range(2))
     for time in range(9):
         step(replay, time)
         step(other, time)
@@ -134,11 +134,11 @@ def test_the_ring_forgets_the_oldest() -> None:
 
 
 def test_priorities_are_followed_and_corrected_for() -> None:
-    replay = make(priority=1.0)
+    replay = make(per_alpha=1.0)
     for time in range(4):
         step(replay, time)
     replay.prioritise(np.arange(8), np.array([7.0, 1, 1, 1, 1, 1, 1, 1]))
-    batch = replay.sample(8000, importance=1.0)
+    batch = replay.sample(8000, per_beta=1.0)
     assert np.mean(batch.places == 0) == pytest.approx(0.5, abs=0.01)
     rare, often = batch.weights[batch.places != 0], batch.weights[batch.places == 0]
     assert rare.mean() / often.mean() == pytest.approx(7.0, rel=0.01)
@@ -151,9 +151,9 @@ def test_priorities_are_followed_and_corrected_for() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("priority", [0.0, 0.6])
-def test_a_loaded_replay_goes_on_alike(priority: float, n_step: int) -> None:
-    one, two = make(priority=priority, n_step=n_step), make(priority=priority, n_step=n_step, seed=9)
+@pytest.mark.parametrize("per_alpha", [0.0, 0.6])
+def test_a_loaded_replay_goes_on_alike(per_alpha: float, n_step: int) -> None:
+    one, two = make(per_alpha=per_alpha, n_step=n_step), make(per_alpha=per_alpha, n_step=n_step, seed=9)
     for time in range(30):
         step(one, time, truncated=(time % 7 == 6, False))
     one.sample(7)

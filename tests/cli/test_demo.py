@@ -19,7 +19,7 @@ PLAN = tomllib.loads((files("cursus.cli") / "demo.toml").read_text())
 
 
 def write(folder: Path, **change: Any) -> Path:
-    quick = {"steps": 1600, "warmup_steps": 100, "updates_per_env_step": 0.1, "report_every": 200}
+    quick = {"steps": 1600, "learning_starts": 100, "updates_per_env_step": 0.1, "report_every": 200}
     plan = {**PLAN, "num_envs": 4, "seeds": [1], "games": 4, "target": {"doors": 1}, "training": quick, **change}
     path = folder / "plan.json"
     path.write_text(json.dumps(plan))
@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(change: dict[str, Any]
 
 
 def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
-    plan = write(tmp_path, training={"steps": 10**7, "warmup_steps": 10**8})
+    plan = write(tmp_path, training={"steps": 10**7, "learning_starts": 10**8})
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cursus.cli import main; main()"
     command = [sys.executable, "-c", start, "demo", "--config", str(plan)]  # whoever runs the tests may ignore Ctrl-C
     process = subprocess.Popen(

@@ -46,7 +46,7 @@ class Diary(gymnasium.Env[Any, Any]):
 
 
 def agent(num_envs: int, **more: Any) -> DDDQN:
-    return DDDQN(4, 2, num_envs=num_envs, hidden=(8,), batch_size=8, replay_size=4000, **{"gamma": 0.9, **more})
+    return DDDQN(4, 2, num_envs=num_envs, hidden=(8,), batch_size=8, buffer_size=4000, **{"gamma": 0.9, **more})
 
 
 def drills(**ramps: cursus.tasks.Ramp) -> cursus.tasks.Drills:

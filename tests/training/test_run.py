@@ -71,9 +71,9 @@ def config(agent: str = "SAC", **more: Any) -> dict[str, Any]:
         "shaping": {"start": {"touch": 5.0}, "final": {}, "linear": 4},
     }
     return {
-        "agent": {"type": agent, "hidden": [16], "batch_size": 16, "replay_size": 3000, "n_step": 2},
+        "agent": {"type": agent, "hidden": [16], "batch_size": 16, "buffer_size": 3000, "n_step": 2},
         "phases": [shooting, games],
-        "training": {"steps": 2400, "warmup_steps": 200, "updates_per_env_step": 0.05, "mirror": True, "report_every": 400},
+        "training": {"steps": 2400, "learning_starts": 200, "updates_per_env_step": 0.05, "mirror": True, "report_every": 400},
         "evaluation": {"every": 800, "games": 4, "background": False},
         "league": {"every": 5, "slots": 2},
         **more,
@@ -146,7 +146,7 @@ def test_the_older_schema_means_what_it_meant() -> None:
         (("curriculum", "phases", 0, "environment"), {"mixture": 3}, "cannot be understood"),
         (("training", "updates_per_step"), "1", "updates_per_step"),
         (("training", "checkpoint_save_freq"), "5", "checkpoint_save_freq"),
-        (("agent", "hyperparameters"), {"tau": 0.1, "target_share": 0.2}, "says again"),
+        (("agent", "hyperparameters"), {"discount": 0.9, "gamma": 0.8}, "says again"),
         (("agent", "type"), ["x"], "Allowed: DDDQN, SAC"),
         (("agent", "type"), "TD3", "Allowed: DDDQN, SAC"),
         (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
@@ -184,7 +184,7 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
         ({"training": {"reward_scale": 0}}, "reward_scale"),
         ({"training": {"steps": -5}}, "training.steps"),
         ({"training": {"minutes": float("nan")}}, "training.minutes"),
-        ({"training": {"warmup_steps": -1}}, "warmup_steps"),
+        ({"training": {"learning_starts": -1}}, "learning_starts"),
         ({"training": {"checkpoint_every": 0}}, "checkpoint_every"),
         ({"training": {"updates_per_env_step": float("inf")}}, "updates_per_env_step"),
         ({"league": {"slots": 0}}, "league.slots"),
@@ -261,7 +261,7 @@ def test_a_resume_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) ->
     short = ["training.steps=800", "evaluation.every=0", "evaluation.games=1"]
     train(config("DDDQN"), num_envs=4, num_workers=1, run=run, settings=short)
     before = {path: path.read_bytes() for path in (run / "weights").iterdir()}
-    for setting in ("training.checkpoint_every=0", "agent.hidden=[32]", "agent.priority=0.5", "seed=9", "league.slots=5"):
+    for setting in ("training.checkpoint_every=0", "agent.hidden=[32]", "agent.per_alpha=0.5", "seed=9", "league.slots=5"):
         with pytest.raises(CursusError):
             train(resume=run, num_workers=1, settings=[setting, "training.steps=1000"])
         assert {path: path.read_bytes() for path in (run / "weights").iterdir()} == before
@@ -393,7 +393,12 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").iterdir())
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_trains(path: Path, tmp_path: Path) -> None:
-    quick = ["training.steps=400", "training.warmup_steps=100", "training.updates_per_env_step=0.02", "agent.replay_size=1000"]
+    quick = [
+        "training.steps=400",
+        "training.learning_starts=100",
+        "training.updates_per_env_step=0.02",
+        "agent.buffer_size=1000",
+    ]
     small = ["agent.hidden=[8]", "agent.batch_size=8", "evaluation.games=1"]
     result = train(path, num_envs=4, num_workers=1, run=tmp_path / "run", settings=[*quick, *small])
     assert result.steps == 400
@@ -405,7 +410,7 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
         "agent": {"type": "DDDQN", "hidden": [16], "batch_size": 16},
         "curriculum": {"type": "Uniform", "tasks": {"type": "Named", "names": {"only": {}}}},
         "environment": {"id": "CartPole-v1"},
-        "training": {"steps": 600, "warmup_steps": 200, "updates_per_env_step": 0.1},
+        "training": {"steps": 600, "learning_starts": 200, "updates_per_env_step": 0.1},
     }
     with pytest.raises(CursusError, match="is_success"):
         train(spec, num_envs=2, num_workers=1, run=tmp_path / "run")

@@ -78,7 +78,7 @@ def learner(
     env = Match(continuous=algo in ("SAC", "TD3", "DDPG"))
     plan = build({"type": f"sb3:{algo}", **SMALL[algo], **more}, types=recipes())
     seats = Seats(env.observation_space, env.action_space, players=players)
-    training = training or TrainingPlan(steps=4000, warmup_steps=200, updates_per_env_step=0.25)
+    training = training or TrainingPlan(steps=4000, learning_starts=200, updates_per_env_step=0.25)
     return plan.make(seats, num_envs=num_envs, device="cpu", seed=seed, training=training)
 
 
@@ -104,7 +104,7 @@ def weights(taught: SB3Learner) -> Any:
 
 @pytest.mark.parametrize("algo", ["PPO", "DQN"])
 def test_an_algorithm_learns_through_the_stages(algo: str) -> None:
-    taught = learner(algo, training=TrainingPlan(steps=8000, warmup_steps=200, updates_per_env_step=0.25))
+    taught = learner(algo, training=TrainingPlan(steps=8000, learning_starts=200, updates_per_env_step=0.25))
     envs = vector(taught)
     result = train_sb3(envs, taught, steps=8000)
     assert envs.teacher.curriculum.stage == "all"
@@ -117,7 +117,7 @@ def test_an_algorithm_learns_through_the_stages(algo: str) -> None:
 @pytest.mark.parametrize("num_envs", [1, 4])
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
 def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
-    training = TrainingPlan(steps=320, warmup_steps=160, updates_per_env_step=ratio)
+    training = TrainingPlan(steps=320, learning_starts=160, updates_per_env_step=ratio)
     taught = learner("DQN", num_envs, training=training)
     envs = vector(taught, num_envs)
     result = train_sb3(envs, taught, steps=320)
@@ -154,7 +154,7 @@ def test_the_end_of_the_time_ends_the_training(algo: str) -> None:
 
 
 def test_a_phase_that_forgets_begins_with_an_empty_replay() -> None:
-    taught = learner("DQN", training=TrainingPlan(steps=10_000, warmup_steps=160, updates_per_env_step=1.0))
+    taught = learner("DQN", training=TrainingPlan(steps=10_000, learning_starts=160, updates_per_env_step=1.0))
     envs = vector(taught, curriculum=phases(400))
     rows: list[tuple[int, int, int]] = []
     replay: Any = taught.model.replay_buffer
@@ -221,7 +221,7 @@ def test_sb3_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_resumed_training_equals_one_that_was_never_stopped(algo: str, tmp_path: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
-    training = TrainingPlan(steps=1280, warmup_steps=100, updates_per_env_step=0.1)
+    training = TrainingPlan(steps=1280, learning_starts=100, updates_per_env_step=0.1)
     whole = learner(algo, 4, training=training)
     envs = vector(whole, 4)
     train_sb3(envs, whole, steps=1280)
@@ -394,7 +394,7 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
     """The learner, its environments, and one for evaluation, as a configuration would make them."""
     chosen: Any = build(table, types=recipes())
     phase = {"name": "shooting", "mode": "shooting", "opponent": opponent, "episodes": 8}
-    plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "warmup_steps": 100}})
+    plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "learning_starts": 100}})
     course = course_of(plan)
     external = external_names(course)
     env = partial(make_env, plan.environment, discrete=chosen.discrete, external=external)
@@ -439,7 +439,7 @@ def test_opponents_that_learn_are_refused_before_a_folder_is_made(opponent: str,
 
 def whole(**more: Any) -> dict[str, Any]:
     phases = [{"name": "shooting", "mode": "shooting", "episodes": 6}, {"name": "games", "opponent": "weak", "episodes": 10**6}]
-    training = {"steps": 1024, "warmup_steps": 200, "updates_per_env_step": 0.05, "report_every": 256}
+    training = {"steps": 1024, "learning_starts": 200, "updates_per_env_step": 0.05, "report_every": 256}
     evaluation = {"every": 500, "games": 2, "background": False}
     return {"agent": {"type": "DDDQN"}, "phases": phases, "training": training, "evaluation": evaluation, **more}
 

@@ -31,9 +31,9 @@ class Agent(ABC):
     ratio says. How many environments there are changes the speed of learning, not its meaning.
     """
 
-    def __init__(self, device: str, seed: int, recorded: bool) -> None:
+    def __init__(self, device: str, seed: int, cuda_graphs: bool) -> None:
         self.device = torch.device(device)
-        self._recorded = recorded
+        self._cuda_graphs = cuda_graphs
         self._torch_dice = torch.Generator(device=self.device).manual_seed(seed)
         self._acting: dict[tuple[tuple[int, ...], ...], Recorded[Tensor]] = {}
         self.updates = 0
@@ -73,7 +73,7 @@ class Agent(ABC):
         return actions
 
     def _record(self, function: Callable[[Mapping[str, Tensor]], Result], columns: Mapping[str, Column]) -> Recorded[Result]:
-        return Recorded(function, columns, self.device, replayed=self._recorded)
+        return Recorded(function, columns, self.device, replayed=self._cuda_graphs)
 
     def _record_learning(self) -> Recorded[tuple[dict[str, Tensor], Tensor]]:
         """The update, fed from the replay."""

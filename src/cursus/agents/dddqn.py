@@ -25,7 +25,7 @@ class DDDQN(Agent):
 
     Every environment explores by itself: with probability ε its action is drawn evenly. ε falls from `epsilon_start` to
     `epsilon_end` over `epsilon_steps` steps of environments, however many of those there are.
-    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
+    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `cuda_graphs=False` launches every kernel by itself.
 
     >>> agent = DDDQN(observation_size=4, num_actions=2, num_envs=8)
     >>> agent.act_batch(np.zeros((8, 4))).shape
@@ -42,25 +42,25 @@ class DDDQN(Agent):
         learning_rate: float = 3e-4,
         gamma: float = 0.99,
         batch_size: int = 256,
-        replay_size: int = 200_000,
+        buffer_size: int = 200_000,
         n_step: int = 1,
-        priority: float = 0.0,
-        target_share: float = 0.005,
+        per_alpha: float = 0.0,
+        tau: float = 0.005,
         epsilon_start: float = 1.0,
         epsilon_end: float = 0.05,
         epsilon_steps: int = 20_000,
-        clip_norm: float = 10.0,
+        max_grad_norm: float = 10.0,
         device: str = "cpu",
-        recorded: bool = True,
+        cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, recorded)
+        super().__init__(device, seed, cuda_graphs)
         for name, value in (("num_actions", num_actions), ("batch_size", batch_size), ("epsilon_steps", epsilon_steps)):
             check_count(name, value)
-        for name, share in (("target_share", target_share), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
+        for name, share in (("tau", tau), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
             check_share(name, share)
         check_positive("learning_rate", learning_rate)
-        check_positive("clip_norm", clip_norm)
+        check_positive("max_grad_norm", max_grad_norm)
         self._settings = {
             "observation_size": int(observation_size),
             "num_actions": int(num_actions),
@@ -68,21 +68,21 @@ class DDDQN(Agent):
             "epsilon": float(epsilon_end),
         }
         self._num_actions, self._batch_size = num_actions, batch_size
-        self._target_share, self._clip_norm = target_share, clip_norm
+        self._tau, self._max_grad_norm = tau, max_grad_norm
         self._epsilon = (epsilon_start, epsilon_end, epsilon_steps)
         with seeded(seed):
             self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
         self._optimiser = adam(self._q, learning_rate, self.device)
         self.replay = Replay(
-            replay_size,
+            buffer_size,
             observation_size,
             (),
             np.int64,
             num_envs=num_envs,
             gamma=gamma,
             n_step=n_step,
-            priority=priority,
+            per_alpha=per_alpha,
             seed=seed,
         )
         self._learning = self._record_learning()
@@ -115,9 +115,9 @@ class DDDQN(Agent):
         values = self._q(batch["observations"]).gather(1, batch["actions"][:, None]).squeeze(1)
         loss = (batch["weights"] * nn.functional.smooth_l1_loss(values, goal, reduction="none")).mean()
         set_gradients(loss, self._q)
-        nn.utils.clip_grad_norm_(self._q.parameters(), self._clip_norm)
+        nn.utils.clip_grad_norm_(self._q.parameters(), self._max_grad_norm)
         self._optimiser.step()
-        follow(self._target, self._q, self._target_share)
+        follow(self._target, self._q, self._tau)
         return {"loss": loss.detach(), "q": values.detach().mean()}, (values - goal).detach()
 
     def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:

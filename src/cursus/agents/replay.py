@@ -40,8 +40,8 @@ class Replay:
     """A ring of transitions from many environments, sampled evenly or by priority.
 
     A whole step of a vector environment is stored at once. With `n_step` above 1, rewards of consecutive steps of the same
-    environment are summed, never across the end of an episode. With `priority` above 0, transitions are drawn in
-    proportion to (|TD error| + ε)^priority, and weighed by importance (Schaul et al. 2016); new ones get the highest
+    environment are summed, never across the end of an episode. With `per_alpha` above 0, transitions are drawn in
+    proportion to (|TD error| + ε)^per_alpha, and weighed by importance (Schaul et al. 2016); new ones get the highest
     priority so far.
     """
 
@@ -55,16 +55,16 @@ class Replay:
         num_envs: int,
         gamma: float,
         n_step: int = 1,
-        priority: float = 0.0,
+        per_alpha: float = 0.0,
         seed: int = 0,
     ) -> None:
         for name, value in (("capacity", capacity), ("num_envs", num_envs), ("n_step", n_step)):
             check_count(name, value)
         check_share("gamma", gamma)
-        check_share("priority", priority)
+        check_share("per_alpha", per_alpha)
         if capacity < num_envs * n_step:
             raise SettingsError(f"capacity={capacity} does not hold {n_step} steps of {num_envs} environments.")
-        self._capacity, self._gamma, self._n_step, self._priority = capacity, gamma, n_step, priority
+        self._capacity, self._gamma, self._n_step, self._per_alpha = capacity, gamma, n_step, per_alpha
         self._columns: dict[str, NDArray[Any]] = {
             "observations": np.zeros((capacity, observation), dtype=np.float32),
             "actions": np.zeros((capacity, *action), dtype=action_dtype),
@@ -74,7 +74,7 @@ class Replay:
         }
         self._head = 0
         self._size = 0
-        self._tree = SumTree(capacity) if priority else None
+        self._tree = SumTree(capacity) if per_alpha else None
         self._highest = 1.0
         self._waiting = Waiting(num_envs, n_step, gamma, self._columns)
         self._dice = np.random.default_rng(seed)
@@ -121,8 +121,8 @@ class Replay:
         self._head = int((self._head + len(places)) % self._capacity)
         self._size = min(self._size + len(places), self._capacity)
 
-    def sample(self, size: int, *, importance: float = 0.4, into: Mapping[str, NDArray[Any]] | None = None) -> Batch:
-        """Transitions drawn with replacement; `importance` is how far priorities are corrected for.
+    def sample(self, size: int, *, per_beta: float = 0.4, into: Mapping[str, NDArray[Any]] | None = None) -> Batch:
+        """Transitions drawn with replacement; `per_beta` is how far importance weights correct for priorities.
 
         `into` may hold arrays like those of `blank`, to be filled instead of new ones.
         """
@@ -134,7 +134,7 @@ class Replay:
         else:
             places = self._tree.draw((np.arange(size) + self._dice.random(size)) / size)
             share = self._tree.weights[places] / self._tree.total
-            weights = ((self._size * share) ** -importance).astype(np.float32)
+            weights = ((self._size * share) ** -per_beta).astype(np.float32)
             weights /= weights.max()
         arrays = self.blank(size) if into is None else into
         for name, column in self._columns.items():
@@ -150,7 +150,7 @@ class Replay:
     def prioritise(self, places: IntArray, errors: FloatArray) -> None:
         """Give sampled transitions the priority of their TD errors."""
         if self._tree is not None:
-            priorities = (np.abs(errors) + 1e-3) ** self._priority
+            priorities = (np.abs(errors) + 1e-3) ** self._per_alpha
             self._tree.set(places, priorities.astype(np.float64))
             self._highest = max(self._highest, float(priorities.max()))
 

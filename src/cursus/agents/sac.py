@@ -24,7 +24,7 @@ class SAC(Agent):
     """Maximum-entropy learning of continuous actions in (−1, 1), with a temperature that is learned (Haarnoja et al. 2018).
 
     Exploration noise is `white`, `pink` or `red`, one stream per environment, begun anew with each episode.
-    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
+    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `cuda_graphs=False` launches every kernel by itself.
 
     >>> agent = SAC(observation_size=18, action_size=4, num_envs=8, noise="pink")
     >>> agent.act_batch(np.zeros((8, 18))).shape
@@ -41,27 +41,27 @@ class SAC(Agent):
         learning_rate: float = 3e-4,
         gamma: float = 0.99,
         batch_size: int = 256,
-        replay_size: int = 200_000,
+        buffer_size: int = 200_000,
         n_step: int = 1,
-        priority: float = 0.0,
-        target_share: float = 0.005,
+        per_alpha: float = 0.0,
+        tau: float = 0.005,
         target_entropy: float | None = None,
         noise: Colour = "white",
         noise_length: int = 256,
         device: str = "cpu",
-        recorded: bool = True,
+        cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, recorded)
+        super().__init__(device, seed, cuda_graphs)
         check_count("batch_size", batch_size)
-        check_share("target_share", target_share)
+        check_share("tau", tau)
         check_positive("learning_rate", learning_rate)
         self._settings = {
             "observation_size": int(observation_size),
             "action_size": int(action_size),
             "hidden": [int(width) for width in hidden],
         }
-        self._action_size, self._batch_size, self._target_share = action_size, batch_size, target_share
+        self._action_size, self._batch_size, self._tau = action_size, batch_size, tau
         self._target_entropy = -float(action_size) if target_entropy is None else float(target_entropy)
         with seeded(seed):
             self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
@@ -73,8 +73,8 @@ class SAC(Agent):
             "critic": adam(self._critic, learning_rate, self.device),
             "temperature": adam(self._temperature, learning_rate, self.device),
         }
-        rules: dict[str, Any] = {"num_envs": num_envs, "gamma": gamma, "n_step": n_step, "priority": priority}
-        self.replay = Replay(replay_size, observation_size, (action_size,), np.float32, **rules, seed=seed)
+        rules: dict[str, Any] = {"num_envs": num_envs, "gamma": gamma, "n_step": n_step, "per_alpha": per_alpha}
+        self.replay = Replay(buffer_size, observation_size, (action_size,), np.float32, **rules, seed=seed)
         self._luck = torch.zeros((2, batch_size, action_size), device=self.device)
         self._learning = self._record_learning()
         self._noise = ColouredNoise(noise, num_envs, action_size, length=noise_length, seed=seed)
@@ -125,7 +125,7 @@ class SAC(Agent):
         entropy = -log_chosen.detach().mean()
         self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
         self._optimiser["temperature"].step()
-        follow(self._target, self._critic, self._target_share)
+        follow(self._target, self._critic, self._tau)
         losses = {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach()}
         return {**losses, "alpha": alpha, "entropy": entropy}, errors.detach().abs().mean(dim=0)
 

@@ -14,13 +14,7 @@ from cursus.training.opponents import CHECKPOINT, SELF
 _MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
 _SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
 _OPPONENTS = (*_SCRIPTED, "self_play", "weighted_mixture", "archive", "run_checkpoints")
-_AGENT_NAMES = {
-    "discount": "gamma",
-    "hidden_dim": "hidden",
-    "hidden_dims": "hidden",
-    "buffer_size": "replay_size",
-    "tau": "target_share",
-}
+_AGENT_NAMES = {"discount": "gamma", "hidden_dim": "hidden", "hidden_dims": "hidden"}
 _STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
 
 Shares = dict[str, float]
@@ -258,7 +252,7 @@ def _training(given: Any, environment: dict[str, Any]) -> tuple[dict[str, Any], 
     by_episodes = _episodes(table.get("checkpoint_save_freq", 100)) * _STEPS_PER_EPISODE
     training = {
         "updates_per_env_step": _number("config.training.updates_per_step", table.get("updates_per_step", 1)) / every,
-        "warmup_steps": table.get("warmup_steps", 400),
+        "learning_starts": table.get("warmup_steps", 400),
         "reward_scale": table.get("reward_scale", 0.1),
         "checkpoint_every": table.get("checkpoint_frequency", by_episodes),
     }

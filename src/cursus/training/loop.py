@@ -33,7 +33,7 @@ def train_agent(
     steps: int | None = None,
     minutes: float | None = None,
     updates_per_env_step: float = 1.0,
-    warmup_steps: int = 1_000,
+    learning_starts: int = 1_000,
     report_every: int = 1_000,
     checkpoint_every: int = 20_000,
     seed: int = 0,
@@ -47,10 +47,10 @@ def train_agent(
 
     With `minutes`, also until so much time has passed; then how far it gets depends on the machine.
 
-    `envs` come from `make_vec(…, curriculum=…, autoreset="same_step")`. In the first `warmup_steps` actions are random and
+    `envs` come from `make_vec(…, curriculum=…, autoreset="same_step")`. In the first `learning_starts` actions are random and
     nothing is learned. From then on there are `updates_per_env_step` gradient steps for every step of an environment, however
-    many step together. In the phases named in `forget_before` the replay is emptied first and filled for `warmup_steps` again,
-    without episodes that began earlier. With `opponents`, the environments have two seats, and they take the second one.
+    many step together. In the phases named in `forget_before` the replay is emptied first and filled for `learning_starts`
+    again, without episodes that began earlier. With `opponents`, the environments have two seats, and they take the second one.
 
     With the `run` folder of `envs`, metrics go to it and checkpoints hold everything: a run that was made with `resume=True`
     goes on where the newest one was written; with `seed_episodes=True` too, in the middle of its episodes, and exactly as if
@@ -62,13 +62,13 @@ def train_agent(
         check_count("steps", steps)
     if minutes is not None:
         check_positive("minutes", minutes)
-    check_count("warmup_steps", warmup_steps, low=0)
+    check_count("learning_starts", learning_starts, low=0)
     check_positive("updates_per_env_step", updates_per_env_step, zero=True)
     check_kind("agent", agent, Agent, "DDDQN(4, 2)")
     if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP or envs.teacher is None:
         raise SettingsError('these environments will not do. Make them with make_vec(…, curriculum=…, autoreset="same_step").')
     loop = _Loop(envs, agent, envs.teacher, opponents)
-    loop.plan(updates_per_env_step, warmup_steps, seed, None if run is None else Path(run), forget_before)
+    loop.plan(updates_per_env_step, learning_starts, seed, None if run is None else Path(run), forget_before)
     with ExitStack() as stack, Interrupt() as interrupt:
         loop.begin(stack)
         saved = loop.now.steps
@@ -112,9 +112,9 @@ class _Loop:
         self.reporter = Reporter(teacher)
         self.now = Training()
 
-    def plan(self, ratio: float, warmup_steps: int, seed: int, run: Path | None, forget_before: Collection[str]) -> None:
+    def plan(self, ratio: float, learning_starts: int, seed: int, run: Path | None, forget_before: Collection[str]) -> None:
         """How to train, and from where if the run is a resumed one."""
-        self._ratio, self._warmup_steps, self._run = ratio, warmup_steps, run
+        self._ratio, self._learning_starts, self._run = ratio, learning_starts, run
         self._forget_before = frozenset(forget_before)
         self._debt = 0.0
         self._remembered = 0  # steps since the beginning, or since the replay was emptied
@@ -157,7 +157,7 @@ class _Loop:
     def step(self) -> None:
         """One step of every environment, and the updates that are due for it."""
         own_view = self._seats.own(self._observations)
-        if self.now.steps < self._warmup_steps:
+        if self.now.steps < self._learning_starts:
             own = self._seats.random(self._num_envs, self._dice)
         else:
             own = self._agent.act_batch(own_view)
@@ -179,7 +179,7 @@ class _Loop:
             self._belongs |= ended
             self._hear(self.reporter.listener.take_decisions(), ended)
             self._meet(ended)
-        if self._remembered > self._warmup_steps and len(self._agent.replay):
+        if self._remembered > self._learning_starts and len(self._agent.replay):
             self._learn()
 
     def _learn(self) -> None:

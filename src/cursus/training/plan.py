@@ -186,7 +186,7 @@ class TrainingPlan:
     steps: int | None = None
     minutes: float | None = None
     updates_per_env_step: float = 0.25
-    warmup_steps: int = 2_000
+    learning_starts: int = 2_000
     reward_scale: float = 1.0
     mirror: bool = False
     """Learn from the mirrored game as well: what is right on the left side is right on the right."""
@@ -197,7 +197,7 @@ class TrainingPlan:
     def __post_init__(self) -> None:
         check_positive("training.reward_scale", self.reward_scale)
         check_positive("training.updates_per_env_step", self.updates_per_env_step, zero=True)
-        check_count("training.warmup_steps", self.warmup_steps, low=0)
+        check_count("training.learning_starts", self.learning_starts, low=0)
         for name in ("steps", "checkpoint_every", "report_every"):
             if getattr(self, name) is not None:
                 check_count(f"training.{name}", getattr(self, name))

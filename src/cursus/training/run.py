@@ -228,9 +228,9 @@ class _Prepared:
 
             return train_sb3(self.envs, self.agent, **common)
         plans = self.job.plan.training
-        ratio, warmup = plans.updates_per_env_step, plans.warmup_steps
+        ratio, starts = plans.updates_per_env_step, plans.learning_starts
         return train_agent(
-            self.envs, self.agent, updates_per_env_step=ratio, warmup_steps=warmup, opponents=self.opponents, **common
+            self.envs, self.agent, updates_per_env_step=ratio, learning_starts=starts, opponents=self.opponents, **common
         )
 
     def _evaluations(self) -> Evaluations | None:

@@ -4,9 +4,9 @@ Their environments are ours, so nothing is ever stale. What of a training's sett
 
 - `steps`: an algorithm finishes what it collects between two updates. For on-policy ones (PPO, A2C) these are `n_steps` of
   every environment.
-- `warmup_steps` and `updates_per_env_step`: off-policy algorithms only (DQN, SAC, TD3, DDPG). The ratio is kept to within 1 %
-  for any number of environments.
-- `clear_buffer` of a phase: off-policy ones only. Learning waits until `warmup_steps` new steps have been seen.
+- `learning_starts` and `updates_per_env_step`: off-policy algorithms only (DQN, SAC, TD3, DDPG). The ratio is kept to within
+  1 % for any number of environments.
+- `clear_buffer` of a phase: off-policy ones only. Learning waits until `learning_starts` new steps have been seen.
 - `mirror` and opponents that learn: ours alone.
 
 A resumed run goes on in the middle of its episodes, on a CPU exactly as if it had never been stopped. Only where an on-policy

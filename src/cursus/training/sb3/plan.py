@@ -73,7 +73,7 @@ class SB3Plan:
         if issubclass(kind, OffPolicyAlgorithm):
             ratio = training.updates_per_env_step
             settings["train_freq"], settings["gradient_steps"] = _rhythm(ratio, num_envs)
-            settings["learning_starts"] = training.warmup_steps
+            settings["learning_starts"] = training.learning_starts
         made: Any = kind
         try:
             model = made(POLICY, _stand_in(seats, num_envs), device=device, seed=seed, **settings)
