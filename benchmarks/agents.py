@@ -30,12 +30,12 @@ def make(name: str, device: str, **settings: Any) -> Agent:
     """An agent that has something to learn from."""
     kind, actions = AGENTS[name]
     agent: Agent = kind(OBSERVATION, actions, num_envs=ENVS, device=device, buffer_size=50_000, **settings)
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     going_on = np.zeros(ENVS, dtype=bool)
     for _ in range(200):
-        observations, following = dice.normal(size=(2, ENVS, OBSERVATION)).astype(np.float32)
-        chosen = dice.integers(actions, size=ENVS) if kind is DDDQN else dice.uniform(-1, 1, size=(ENVS, actions))
-        agent.observe(observations, chosen, dice.random(ENVS), following, going_on, going_on)
+        observations, next_observations = rng.normal(size=(2, ENVS, OBSERVATION)).astype(np.float32)
+        chosen = rng.integers(actions, size=ENVS) if kind is DDDQN else rng.uniform(-1, 1, size=(ENVS, actions))
+        agent.observe(observations, chosen, rng.random(ENVS), next_observations, going_on, going_on)
     return agent
 
 

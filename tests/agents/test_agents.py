@@ -30,30 +30,30 @@ def small_sac(**settings: Any) -> SAC:
 MAKERS: dict[str, Callable[..., Agent]] = {"DDDQN": small_dqn, "SAC": small_sac}
 
 
-def one_hot(dice: np.random.Generator) -> np.ndarray:
-    return np.eye(4, dtype=np.float32)[dice.integers(4, size=ENVS)]
+def one_hot(rng: np.random.Generator) -> np.ndarray:
+    return np.eye(4, dtype=np.float32)[rng.integers(4, size=ENVS)]
 
 
 def practise(agent: Agent, reward: Callable[[np.ndarray, np.ndarray], np.ndarray], steps: int, seed: int = 0) -> None:
     """Episodes of one step: do what the observation says."""
-    dice = np.random.default_rng(seed)
-    observations = one_hot(dice)
+    rng = np.random.default_rng(seed)
+    observations = one_hot(rng)
     ended, not_cut = np.ones(ENVS, dtype=bool), np.zeros(ENVS, dtype=bool)
     for _ in range(steps):
         actions = agent.act_batch(observations)
-        following = one_hot(dice)
-        agent.observe(observations, actions, reward(observations, actions), following, ended, not_cut)
+        next_observations = one_hot(rng)
+        agent.observe(observations, actions, reward(observations, actions), next_observations, ended, not_cut)
         agent.update()
-        observations = following
+        observations = next_observations
 
 
 def wander(agent: Agent, steps: int, seed: int = 0) -> None:
     """Episodes that end now and then, so that some steps always wait; one update in ten steps."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     for step in range(steps):
-        terminated, truncated = dice.random((2, ENVS)) < 0.1
-        observations, following = one_hot(dice), one_hot(dice)
-        agent.observe(observations, agent.act_batch(observations), dice.random(ENVS), following, terminated, truncated)
+        terminated, truncated = rng.random((2, ENVS)) < 0.1
+        observations, next_observations = one_hot(rng), one_hot(rng)
+        agent.observe(observations, agent.act_batch(observations), rng.random(ENVS), next_observations, terminated, truncated)
         if step % 10 == 9:
             agent.update()
 
@@ -188,7 +188,7 @@ def test_every_16th_update_says_what_it_measured(name: str) -> None:
     agent = MAKERS[name]()
     wander(agent, 1)
     found = [agent.update() for _ in range(33)]
-    assert [place for place, figures in enumerate(found) if figures] == [0, 16, 32]
+    assert [index for index, metrics in enumerate(found) if metrics] == [0, 16, 32]
     assert all(type(value) is float and np.isfinite(value) for value in found[16].values())
 
 

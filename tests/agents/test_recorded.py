@@ -44,11 +44,11 @@ def test_each_call_computes_with_what_was_filled_in(device: str, replayed: bool)
 
 def taught(name: str, device: str, **settings: Any) -> Agent:
     agent: Agent = AGENTS[name](6, 3, num_envs=64, device=device, hidden=(32, 32), batch_size=64, buffer_size=640, **settings)
-    dice, going_on = np.random.default_rng(0), np.zeros(64, dtype=bool)
+    rng, going_on = np.random.default_rng(0), np.zeros(64, dtype=bool)
     for _ in range(5):
-        observations, following = dice.normal(size=(2, 64, 6))
-        actions = dice.integers(3, size=64) if name == "DDDQN" else dice.uniform(-1, 1, size=(64, 3))
-        agent.observe(observations, actions, dice.random(64), following, going_on, going_on)
+        observations, next_observations = rng.normal(size=(2, 64, 6))
+        actions = rng.integers(3, size=64) if name == "DDDQN" else rng.uniform(-1, 1, size=(64, 3))
+        agent.observe(observations, actions, rng.random(64), next_observations, going_on, going_on)
     return agent
 
 

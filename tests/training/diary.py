@@ -80,5 +80,5 @@ def make(num_envs: int, course: cursus.Curriculum, **more: Any) -> Any:
 
 def stored(learner: DDDQN) -> dict[str, Any]:
     """Everything in the replay."""
-    columns: dict[str, Any] = learner.replay.state()["columns"]
+    columns: dict[str, Any] = learner.replay_buffer.state()["columns"]
     return columns

@@ -77,10 +77,10 @@ def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: i
 def test_what_follows_an_end_is_the_true_last_observation() -> None:
     envs, learner = make(1), agent(1)
     train(envs, learner, steps=300, learning_starts=300)
-    batch = learner.replay.sample(2000)
+    batch = learner.replay_buffer.sample(2000)
     assert set(np.unique(batch.discounts).tolist()) == {0.0, 0.5}
     assert np.mean(batch.discounts == 0) == pytest.approx(1 / 3, abs=0.05)
-    assert (batch.following.sum(axis=1) == 1).all()
+    assert (batch.next_observations.sum(axis=1) == 1).all()
     envs.close()
 
 
@@ -210,14 +210,14 @@ def test_learning_that_diverges_is_an_error_and_leaves_the_last_good_checkpoint(
     train(envs, learner, steps=800, updates_per_env_step=0.25, learning_starts=200, run=tmp_path / "run")
     envs.close()
     envs, learner = make(run=tmp_path / "run", resume=True), agent()
-    sample = learner.replay.sample
+    sample = learner.replay_buffer.sample
 
     def poisoned(*given: Any, **named: Any) -> Any:
         batch = sample(*given, **named)
         batch.rewards[0] = np.nan
         return batch
 
-    learner.replay.sample = poisoned  # type: ignore[method-assign]
+    learner.replay_buffer.sample = poisoned  # type: ignore[method-assign]
     with pytest.raises(DivergedError, match="learning has diverged"):
         train(envs, learner, steps=4000, updates_per_env_step=0.25, learning_starts=200, run=tmp_path / "run")
     envs.close()

@@ -29,7 +29,7 @@ def test_no_transition_reaches_from_one_episode_into_the_next(num_envs: int, n_s
     envs, learner = make(num_envs, phases(drills(first=RAMP))), agent(num_envs, n_step=n_step)
     train_agent(envs, learner, steps=400, learning_starts=40, updates_per_env_step=0.1)
     rows = stored(learner)
-    before, after = rows["observations"], rows["following"]
+    before, after = rows["observations"], rows["next_observations"]
     assert len(before) > 200
     assert np.array_equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
     assert (after[:, 2] > before[:, 2]).all()
@@ -43,7 +43,7 @@ def test_time_that_is_over_is_not_the_end_of_the_world(num_envs: int, truncates:
     envs, learner = make(num_envs, phases(drills()), truncates=truncates), agent(num_envs)
     train_agent(envs, learner, steps=240, learning_starts=1000)
     rows = stored(learner)
-    last = rows["following"][:, 2] == 4 + rows["following"][:, 1] % 3
+    last = rows["next_observations"][:, 2] == 4 + rows["next_observations"][:, 1] % 3
     assert last.sum() > 20
     assert set(rows["discounts"][last].tolist()) == {np.float32(0.9) if truncates else 0.0}
     assert set(rows["discounts"][~last].tolist()) == {np.float32(0.9)}
@@ -170,25 +170,25 @@ def test_an_episode_that_is_too_long_is_cut_and_begun_anew(tmp_path: Path) -> No
 @pytest.mark.parametrize("fineness", [None, 2, 3, 5])
 def test_the_mirror_turns_states_and_actions_alike(fineness: int | None) -> None:
     """Playing mirrored actions in a mirrored game gives the mirrored game."""
-    from cursus.agents.replay import Batch
+    from cursus.agents.replay_buffer import Batch
     from cursus.envs.hockey import discrete_actions
 
     env = HockeyEnv(opponent="none")
-    dice = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     table = None if fineness is None else np.array(discrete_actions(fineness=fineness), np.float32)
     for _ in range(5):
-        before, _ = env.reset(seed=int(dice.integers(1000)), options={"mode": "shooting"})
-        action = dice.uniform(-1, 1, 4).astype(np.float32) if table is None else np.int64(dice.integers(len(table)))
+        before, _ = env.reset(seed=int(rng.integers(1000)), options={"mode": "shooting"})
+        action = rng.uniform(-1, 1, 4).astype(np.float32) if table is None else np.int64(rng.integers(len(table)))
         batch = Batch(
             observations=np.stack([before] * 64),
             actions=np.stack([action] * 64),
             rewards=np.zeros(64, np.float32),
-            following=np.stack([before] * 64),
+            next_observations=np.stack([before] * 64),
             discounts=np.zeros(64, np.float32),
             weights=np.ones(64, np.float32),
-            places=np.arange(64),
+            indices=np.arange(64),
         )
-        number = int(dice.integers(100))
+        number = int(rng.integers(100))
         Mirror(keep_mode=True, fineness=fineness)(batch, number)
         turned = np.flatnonzero((batch.observations != before).any(axis=1))
         assert turned.tolist() == list(range(number % 2, 64, 2))

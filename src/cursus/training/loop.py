@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cursus.agents import Agent
-from cursus.agents.dice import dice_state, set_dice
 from cursus.errors import SettingsError
+from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
 from cursus.training.interrupt import Interrupt
@@ -119,7 +119,7 @@ class _Loop:
         self._debt = 0.0
         self._remembered = 0  # steps since the beginning, or since the replay was emptied
         self._belongs = np.ones(self._num_envs, dtype=bool)  # to what is practised now, so that it may be remembered
-        self._dice = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         self._seed = seed
         self._under_way = UnderWay(self._num_envs, self._joined(self._seats.blank(self._num_envs)))
         self._stopped_at: Tree = None
@@ -158,20 +158,20 @@ class _Loop:
         """One step of every environment, and the updates that are due for it."""
         own_view = self._seats.own(self._observations)
         if self.now.steps < self._learning_starts:
-            own = self._seats.random(self._num_envs, self._dice)
+            own = self._seats.random(self._num_envs, self._rng)
         else:
             own = self._agent.act_batch(own_view)
         actions = own
         if self._opponents is not None:
             actions = self._seats.join(own, self._opponents.act(self._seats.other(self._observations)))
-        following, rewards, terminated, truncated, infos = self._envs.step(actions)
+        next_observations, rewards, terminated, truncated, infos = self._envs.step(actions)
         ended = terminated | truncated
-        last = self._seats.own(_last_observations(following, infos, ended))
+        last = self._seats.own(_last_observations(next_observations, infos, ended))
         valid = None if self._belongs.all() else self._belongs
         self._agent.observe(own_view, own, rewards, last, terminated, truncated, valid)
         if self._run is not None:
             self._under_way.record(actions, ended)
-        self._observations = following
+        self._observations = next_observations
         self.now.steps += self._num_envs
         self._remembered += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if ended.any():
@@ -179,7 +179,7 @@ class _Loop:
             self._belongs |= ended
             self._hear(self.reporter.listener.take_decisions(), ended)
             self._meet(ended)
-        if self._remembered > self._learning_starts and len(self._agent.replay):
+        if self._remembered > self._learning_starts and len(self._agent.replay_buffer):
             self._learn()
 
     def _learn(self) -> None:
@@ -195,7 +195,7 @@ class _Loop:
             self._opponents.listen(decisions)
         for decision in decisions:
             if entered(decision) in self._forget_before:
-                self._agent.replay.clear()
+                self._agent.replay_buffer.clear()
                 self._belongs = ended.copy()
                 self._remembered, self._debt = 0, 0.0
             self.now.completed |= decision.kind == "completion"
@@ -216,7 +216,7 @@ class _Loop:
             "remembered": self._remembered,
             "debt": self._debt,
             "belongs": self._belongs.copy(),
-            "dice": dice_state(self._dice),
+            "rng": rng_state(self._rng),
         }
 
     def _load(self, state: Tree) -> None:
@@ -232,14 +232,14 @@ class _Loop:
         self.now.updates = self._agent.updates
         self._remembered, self._debt = int(state["remembered"]), float(state["debt"])
         self._belongs = np.array(state["belongs"], dtype=bool)
-        set_dice(self._dice, state["dice"])
+        set_rng(self._rng, state["rng"])
 
 
-def _last_observations(following: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:
+def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:
     """What followed, with the true last observation where an episode ended and another one has begun."""
     if not ended.any():
-        return following
-    last = following.copy()
+        return next_observations
+    last = next_observations.copy()
     for env in np.flatnonzero(ended).tolist():
         last[env] = infos["final_obs"][env]
     return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cursus.agents.replay import Batch
+from cursus.agents.replay_buffer import Batch
 from cursus.envs.hockey.actions import discrete_actions
 from cursus.types import IntArray
 
@@ -32,7 +32,7 @@ class Mirror:
     def __call__(self, batch: Batch, number: int) -> None:
         """Turn half of the batch of an update over, in its place."""
         rows = np.arange(number % 2, len(batch.rewards), 2)
-        for array in (batch.observations, batch.following):
+        for array in (batch.observations, batch.next_observations):
             array[np.ix_(rows, _SIDEWAYS)] *= -1.0
         if self._partner is not None:
             batch.actions[rows] = self._partner[batch.actions[rows].astype(np.int64)]

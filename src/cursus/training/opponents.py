@@ -154,7 +154,7 @@ class Opponents:
             "slots": {str(slot): number for slot, number in self._slots.items()},
             "latest": self._latest,
             "held": list(self._held),
-            "dice": {str(number): policy.state() for number, policy in self._snapshots.items()},
+            "rng": {str(number): policy.state() for number, policy in self._snapshots.items()},
             "chosen": {name: policy.state() for name, policy in self._chosen.items()},
         }
 
@@ -164,11 +164,11 @@ class Opponents:
         self._latest = None if state["latest"] is None else int(state["latest"])
         self._held = list(state["held"])
         self._snapshots = {}
-        for number, dice in state["dice"].items():
+        for number, rng in state["rng"].items():
             self._snapshots[int(number)] = policy = load_policy(self._file(int(number)), device=str(self._agent.device))
-            policy.load(dice)
-        for name, dice in state["chosen"].items():
-            self._chosen[name].load(dice)
+            policy.load(rng)
+        for name, rng in state["chosen"].items():
+            self._chosen[name].load(rng)
 
     def _file(self, number: int) -> Path:
         if self._folder is None:

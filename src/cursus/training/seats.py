@@ -51,11 +51,11 @@ class Seats:
             return np.zeros(num_envs, dtype=np.int64)
         return np.zeros((num_envs, self.action_size or 0), dtype=np.float32)
 
-    def random(self, num_envs: int, dice: np.random.Generator) -> NDArray[Any]:
+    def random(self, num_envs: int, rng: np.random.Generator) -> NDArray[Any]:
         """Actions of one player, drawn evenly."""
         if self.num_actions:
-            return dice.integers(self.num_actions, size=num_envs)
-        return dice.uniform(-1.0, 1.0, (num_envs, self.action_size or 0)).astype(np.float32)
+            return rng.integers(self.num_actions, size=num_envs)
+        return rng.uniform(-1.0, 1.0, (num_envs, self.action_size or 0)).astype(np.float32)
 
 
 def _check_unit(space: spaces.Box) -> None:

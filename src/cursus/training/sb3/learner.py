@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-from cursus.agents.dice import dice_state, set_dice
 from cursus.agents.sb3 import (
     SB3Policy,
     write_policy_kwargs,
 )
 from cursus.errors import StateError
+from cursus.randomness import rng_state, set_rng
 from cursus.training.seats import Seats
 from cursus.types import Tree
 
@@ -84,10 +84,10 @@ class SB3Learner:
             "counters": {name: getattr(model, name) for name in _COUNTERS if name in vars(model)},
             "updates": self.updates,
             "replay": None if self._off_policy is None else _replay_state(self._off_policy.replay_buffer),
-            "dice": {
+            "rng": {
                 "torch": torch.get_rng_state().numpy(),
                 "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 – it is what SB3 draws from
-                "actions": dice_state(model.action_space.np_random),
+                "actions": rng_state(model.action_space.np_random),
             },
         }
 
@@ -105,9 +105,9 @@ class SB3Learner:
             self.updates = int(state["updates"])
             if self._off_policy is not None:
                 _load_replay(self._off_policy.replay_buffer, state["replay"])
-            torch.set_rng_state(torch.as_tensor(state["dice"]["torch"], dtype=torch.uint8))
-            np.random.set_state(state["dice"]["numpy"])  # noqa: NPY002
-            set_dice(model.action_space.np_random, state["dice"]["actions"])
+            torch.set_rng_state(torch.as_tensor(state["rng"]["torch"], dtype=torch.uint8))
+            np.random.set_state(state["rng"]["numpy"])  # noqa: NPY002
+            set_rng(model.action_space.np_random, state["rng"]["actions"])
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of {PREFIX}{self.algo} with these settings: {error}.") from error
 
