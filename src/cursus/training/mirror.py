@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cursus.agents.replay_buffer import Batch
-from cursus.envs.hockey.actions import discrete_actions
+from cursus.envs.hockey.spaces import discrete_actions
 from cursus.types import IntArray
 
 _SIDEWAYS = np.array([1, 2, 4, 5, 7, 8, 10, 11, 13, 15])
