@@ -43,9 +43,14 @@ def learn(name: str, config: Any, arguments: argparse.Namespace, bar: Bar) -> Fi
     settings = [f"training.minutes={arguments.minutes}", f"evaluation.games={arguments.games}", f"seed={arguments.seed}"]
     with tempfile.TemporaryDirectory() as folder:
         result = cursus.train(
-            config, num_envs=arguments.envs, num_workers=arguments.workers, device=arguments.device, run=f"{folder}/run",
-            settings=[*settings, "training.steps=1_000_000_000"], on_report=look,
-        )  # fmt: skip
+            config,
+            num_envs=arguments.envs,
+            num_workers=arguments.workers,
+            device=arguments.device,
+            run=f"{folder}/run",
+            settings=[*settings, "training.steps=1_000_000_000"],
+            on_report=look,
+        )
     score = result.evaluations[-1].scores[0]
     low, high = score.win_interval
     passed = [each.step for each in result.evaluations if each.scores[0].win_rate >= arguments.goal]

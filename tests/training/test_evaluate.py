@@ -26,7 +26,8 @@ from cursus.envs.hockey import HockeyEnv
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
 from cursus.statistics import wilson, z_of
 from cursus.training.background import BackgroundEvaluator, Evaluation
-from cursus.training.evaluate import Score, evaluate, hockey_tasks
+from cursus.training.evaluate import Score, evaluate
+from cursus.training.hockey import hockey_tasks
 
 
 @dataclass
@@ -180,16 +181,16 @@ def test_success_can_be_read_in_another_way() -> None:
 
 
 @given(wins=st.integers(0, 50), draws=st.integers(0, 50), losses=st.integers(1, 50))
-def test_a_score_says_the_same_in_words_and_figures(wins: int, draws: int, losses: int) -> None:
+def test_a_score_says_the_same_in_words_and_metrics(wins: int, draws: int, losses: int) -> None:
     games = wins + draws + losses
     score = Score("50 % weak", games, wins, draws, losses, mean_return=1.5, mean_length=9.0)
     low, high = wilson(wins, games, z_of(0.95))
-    figures = score.figures()
-    assert list(figures) == [
+    metrics = score.metrics()
+    assert list(metrics) == [
         f"evaluation/50 % weak/{key}"
         for key in ("win_rate", "win_low", "win_high", "draw_rate", "loss_rate", "mean_return", "games")
     ]
-    assert list(figures.values()) == [wins / games, low, high, draws / games, losses / games, 1.5, games]
+    assert list(metrics.values()) == [wins / games, low, high, draws / games, losses / games, 1.5, games]
     assert score.win_interval == (low, high)
     assert score.draw_interval == wilson(draws, games, z_of(0.95))
     assert score.loss_interval == wilson(losses, games, z_of(0.95))
@@ -247,10 +248,16 @@ def test_a_wrong_number_of_actions_is_refused(answer: Callable[[Any], Any]) -> N
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"games": 0}, {"games": 2.5}, {"num_envs": 0}, {"seed": -1}, {"tasks": {}}, {"tasks": {"weak": []}},
-        {"tasks": {"weak": "shooting"}}, {"tasks": ["weak"]},
+        {"games": 0},
+        {"games": 2.5},
+        {"num_envs": 0},
+        {"seed": -1},
+        {"tasks": {}},
+        {"tasks": {"weak": []}},
+        {"tasks": {"weak": "shooting"}},
+        {"tasks": ["weak"]},
     ],
-)  # fmt: skip
+)
 def test_wrong_settings_are_refused_before_anything_is_made(wrong: dict[str, Any]) -> None:
     diary = Diary()
     with pytest.raises(SettingsError):
@@ -362,7 +369,7 @@ def test_the_background_gives_the_same_scores_in_order(guesser: Path, tmp_path: 
     for each in found:
         assert each.scores == evaluate(load_policy(each.weights), Duel, TASKS, games=15, num_envs=4, seed=9)
         assert each.seconds > 0
-        assert len(each.figures()) == 14
+        assert len(each.metrics()) == 14
     assert found[0].scores != found[1].scores
     assert pid is not None
     assert is_gone(pid)

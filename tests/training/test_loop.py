@@ -46,9 +46,9 @@ class Match(gymnasium.Env[Any, Any]):
 
 
 def make(num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
-    course = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
+    curriculum = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
     settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, **more}
-    return cursus.make_vec(Match, num_envs, curriculum=course, run=run, resume=resume, **settings)
+    return cursus.make_vec(Match, num_envs, curriculum=curriculum, run=run, resume=resume, **settings)
 
 
 def agent(num_envs: int = 8, **more: Any) -> DDDQN:
@@ -160,18 +160,18 @@ class Forgetful(Match):
         return super().reset(seed=time.monotonic_ns(), options=options)
 
 
-def test_an_environment_that_does_not_repeat_itself_begins_anew_and_says_so(tmp_path: Path) -> None:
+def test_an_environment_that_does_not_repeat_itself_is_restarted_and_says_so(tmp_path: Path) -> None:
     def go(steps: int, resume: bool) -> Any:
         settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, "seed_episodes": True}
-        course = cursus.Staged(["left", "all"])
-        envs = cursus.make_vec(Forgetful, 8, curriculum=course, run=tmp_path / "run", resume=resume, **settings)
+        curriculum = cursus.Staged(["left", "all"])
+        envs = cursus.make_vec(Forgetful, 8, curriculum=curriculum, run=tmp_path / "run", resume=resume, **settings)
         result = train(envs, agent(), steps=steps, learning_starts=10**6, run=tmp_path / "run")
         counts = envs.teacher.counts
         envs.close()
         return result, counts
 
     go(80, resume=False)
-    with pytest.warns(ResumeWarning, match="begin anew"):
+    with pytest.warns(ResumeWarning, match="are restarted"):
         result, counts = go(160, resume=True)
     assert result.steps == 160
     assert counts.withdrawn > 0

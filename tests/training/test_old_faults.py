@@ -17,7 +17,7 @@ from cursus.agents import DDDQN
 from cursus.envs.hockey import HockeyEnv
 from cursus.runs import read_events
 from cursus.training import Opponents, Training, train_agent
-from cursus.training.mirror import Mirror
+from cursus.training.hockey import Mirror
 
 RAMP = cursus.tasks.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
 MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
@@ -93,7 +93,7 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
         learning_starts=48,
         updates_per_env_step=1.0,
         report_every=num_envs,
-        forget_before=["second", "third"],
+        clear_buffer_before=["second", "third"],
         on_report=lambda now: updates.append((now.steps, now.updates)),
     )
     assert set(np.unique(stored(learner)["observations"][:, 0]).tolist()) == {2.0}
@@ -109,7 +109,12 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
 def test_learning_begins_only_when_there_is_something_to_learn_from(n_step: int, learning_starts: int) -> None:
     envs, learner = make(16, phases(drills(), episodes=20), length=8), agent(16, n_step=n_step)
     train_agent(
-        envs, learner, steps=1600, learning_starts=learning_starts, updates_per_env_step=0.05, forget_before=["second", "third"]
+        envs,
+        learner,
+        steps=1600,
+        learning_starts=learning_starts,
+        updates_per_env_step=0.05,
+        clear_buffer_before=["second", "third"],
     )
     assert learner.updates > 0
     envs.close()
@@ -194,7 +199,7 @@ def test_the_mirror_turns_states_and_actions_alike(fineness: int | None) -> None
         assert turned.tolist() == list(range(number % 2, 64, 2))
         row = turned[0]
         sideways = [1, 2, 4, 5, 7, 8, 10, 11, 13, 15]
-        straight = [place for place in range(18) if place not in sideways]
+        straight = [index for index in range(18) if index not in sideways]
         assert np.array_equal(batch.observations[row][sideways], -before[sideways])
         assert np.array_equal(batch.observations[row][straight], before[straight])
         given = action if table is None else table[action]

@@ -22,7 +22,7 @@ from cursus.metrics import definition, read_metrics
 from cursus.runs import read_events
 from cursus.training import Score, hockey_tasks, train
 from cursus.training.background import Evaluation
-from cursus.training.course import course_of
+from cursus.training.build import build_curriculum
 from cursus.training.evaluations import Evaluations
 from cursus.training.plan import read_plan
 
@@ -35,7 +35,12 @@ OLD = {
                 "environment": {"mode": "TRAIN_SHOOTING", "keep_mode": True},
                 "opponent": {"type": "none"},
                 "reward_shaping": {
-                    "N": 4, "K": 6, "CLOSENESS_START": 20, "TOUCH_START": 15, "CLOSENESS_FINAL": 1.5, "TOUCH_FINAL": 1.0,
+                    "N": 4,
+                    "K": 6,
+                    "CLOSENESS_START": 20,
+                    "TOUCH_START": 15,
+                    "CLOSENESS_FINAL": 1.5,
+                    "TOUCH_FINAL": 1.0,
                     "DIRECTION_FINAL": 2.0,
                 },
             },
@@ -58,7 +63,7 @@ OLD = {
     "agent": {"type": "DDDQN", "hyperparameters": {"hidden_dim": [16], "action_fineness": 3}},
     "hyperparameters": {"learning_rate": 0.0005, "batch_size": 32},
     "training": {"max_episode_steps": 500, "updates_per_step": 1, "train_freq": 8, "warmup_steps": 100, "reward_scale": 0.5},
-}  # fmt: skip
+}
 QUICK = ["evaluation.every=0", "evaluation.games=2", "training.report_every=200", "league.every=6", "league.slots=3"]
 
 
@@ -112,8 +117,8 @@ def test_the_older_schema_means_what_it_meant() -> None:
     plan, _ = read_plan(OLD)
     assert plan.training.updates_per_env_step == 1 / 8
     assert plan.environment.fineness == 3
-    course = course_of(plan)
-    first = course.tasks[0].params
+    curriculum = build_curriculum(plan)
+    first = curriculum.tasks[0].params
     assert first["mode"] == "shooting"
     assert first["weights"] == {"goal": 5.0, "closeness": 0.5 * 21, "touch": 7.5, "direction": 0.0}
     shares: dict[str, float] = {}
@@ -152,15 +157,15 @@ def test_the_older_schema_means_what_it_meant() -> None:
         (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
         (("hyperparameters", "gamma"), 0.9, "'gamma' is not known"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
     path: tuple[Any, ...], value: Any, message: str, tmp_path: Path
 ) -> None:
     spec = json.loads(json.dumps(OLD))
-    place = spec
+    table = spec
     for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+        table = table[key]
+    table[path[-1]] = value
     with pytest.raises(CursusError, match=message):
         train(spec, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -200,7 +205,7 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
         ({"phases": [{"name": "$a"}]}, "begin with"),
         ({"environment": {"max_episode_steps": 0}}, "max_episode_steps"),
         ({"environment": {"keep_mode": "yes"}}, "keep_mode"),
-        ({"environment": {"settings": {"fineness": 3}}}, "place of its own"),
+        ({"environment": {"settings": {"fineness": 3}}}, "key of its own"),
         ({"environment": {"settings": {"foo": 3}}}, "foo"),
         ({"agent": {"type": "SAC", "hidden": [-3]}}, "agent"),
         ({"evaluation": {"tasks": {}}}, "nobody to play"),
@@ -358,7 +363,7 @@ def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
         run = tmp_path / str(background)
         spec = config(evaluation={"every": 800, "games": 4, "background": background})
         result = train(spec, num_envs=4, num_workers=1, run=run)
-        found.append([(each.step, each.figures()) for each in result.evaluations])
+        found.append([(each.step, each.metrics()) for each in result.evaluations])
     assert found[0] == found[1]
 
 
@@ -439,8 +444,8 @@ def test_the_commands(tmp_path: Path) -> None:
     data = json.loads(cursus("evaluate", "runs/simple", "--games", "4", "--opponent", "weak", "--json"))
     assert data["evaluation/weak/games"] == 4
     assert "evaluation/strong/games" not in data
-    film = json.loads(cursus("watch", "runs/simple", "--games", "1", "--json"))
-    assert (tmp_path / film["film"]).read_bytes()[:3] == b"GIF"
+    video = json.loads(cursus("watch", "runs/simple", "--games", "1", "--json"))
+    assert (tmp_path / video["video"]).read_bytes()[:3] == b"GIF"
     again = json.loads(cursus("train", "--resume", "runs/simple", "--num-workers", "1", "--set", "training.steps=1", "--json"))
     assert again["completed"] is True
     assert "all as recorded" in cursus("replay", "runs/simple")

@@ -199,9 +199,17 @@ def train(
     """Train an agent through a course: phases, opponents, self-play, checkpoints, evaluation."""
     training = _with_agents()
     result = training.run_training(
-        _console(as_json), config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings,
-        algo=algo, num_workers=num_workers, as_json=as_json,
-    )  # fmt: skip
+        _console(as_json),
+        config,
+        num_envs=num_envs,
+        device=device,
+        run=run,
+        resume=resume,
+        settings=settings,
+        algo=algo,
+        num_workers=num_workers,
+        as_json=as_json,
+    )
     if as_json:
         _print_json(training.result_data(result))
 
@@ -223,14 +231,14 @@ def evaluate(
 @app.command
 def watch(
     run: Run,
-    out: Annotated[Path | None, arg(help="Where the film goes. Default: watch.gif in the run.", metavar="FILE")] = None,
+    out: Annotated[Path | None, arg(help="Where the video goes. Default: watch.gif in the run.", metavar="FILE")] = None,
     opponents: Against = [],  # noqa: B006
     games: Annotated[int, arg(help="How many games.")] = 4,
     seed: Annotated[int, arg(help="Which games.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Make a film (GIF) of games with the best weights of a run."""
-    data = _with_agents().run_film(
+    """Make a video (GIF) of games with the best weights of a run."""
+    data = _with_agents().run_video(
         _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json
     )
     if as_json:

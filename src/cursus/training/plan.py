@@ -1,35 +1,30 @@
-"""What a training is to be: the settings in a configuration file, each in its place."""
+"""Plans: the settings of a training, read from TOML or JSON."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkable
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
 from cursus.curricula import Curriculum
-from cursus.curricula.gates import Gate
-from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES, check_shares
-from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode
-from cursus.errors import ConfigError, CursusError, TaskError
+from cursus.curricula.league import check_shares
+from cursus.envs.hockey import OPPONENTS
+from cursus.errors import ConfigError, CursusError
 from cursus.randomness import check_seed
 from cursus.settings import check_count, check_kind, check_positive
-from cursus.tasks import Ramp
 from cursus.training import legacy
-from cursus.training.opponents import CHECKPOINT, SELF
-from cursus.training.seats import Seats
+from cursus.training.hockey import PhasePlan
+from cursus.training.opponents import PlayerViews
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
 
 HOCKEY = "cursus/Hockey-v0"
 SB3 = "sb3:"
-_MOST_TASKS = 100_000
 _FROM_ENVS = ("observation_size", "num_actions", "action_size", "num_envs", "device", "seed")
 
 
@@ -45,7 +40,7 @@ class AgentPlan(Protocol):
     def discrete(self) -> bool:
         """Whether it chooses among actions, rather than strengths."""
 
-    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
+    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
         """What learns, for environments like these."""
 
 
@@ -66,86 +61,17 @@ class OwnAgent:
         """Whether it chooses among actions, rather than strengths."""
         return self.kind is DDDQN
 
-    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
+    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
         """The agent, for environments like these."""
-        size = seats.num_actions if self.discrete else seats.action_size
+        size = views.num_actions if self.discrete else views.action_size
         if size is None:
             raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
         made: Any = self.kind
         try:
-            agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+            agent: Agent = made(views.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
         except (RuntimeError, TypeError, ValueError) as error:
             raise error if isinstance(error, CursusError) else ConfigError(f"agent: {error}.") from error
         return agent
-
-
-@dataclass(frozen=True)
-class PhasePlan:
-    """One phase of a course in hockey: what is played against whom, how long, and for which rewards."""
-
-    name: str
-    mode: str | None = None
-    modes: Mapping[str, float] | None = None
-    """Several modes and how often each is drawn; one is drawn anew for every episode."""
-    opponent: str | None = None
-    opponents: Mapping[str, float] | None = None
-    """The same for opponents."""
-    episodes: int | None = None
-    steps: int | None = None
-    gate: Gate | None = None
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Of the reward; see `Weights` of hockey."""
-    shaping: Ramp | None = None
-    """Weights that change with practice."""
-    clear_buffer: bool = False
-
-    def options(self) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
-        """What is drawn from: params by name, and shares."""
-        modes = self._choice("mode", self.mode, self.modes, "normal")
-        opponents = self._choice("opponent", self.opponent, self.opponents, "none")
-        options, shares = {}, {}
-        for (mode, mode_share), (opponent, share) in product(modes.items(), opponents.items()):
-            name = opponent if len(modes) == 1 else mode if len(opponents) == 1 else f"{mode}, {opponent}"
-            options[name] = {"mode": str(Mode(mode)), "opponent": opponent}
-            shares[name] = mode_share * share
-        return options, shares
-
-    def _choice(self, what: str, one: str | None, several: Mapping[str, float] | None, default: str) -> Mapping[str, float]:
-        if one is not None and several is not None:
-            raise ConfigError(f"phase {self.name!r} has both {what} and {what}s. Give one of them.")
-        if several is None:
-            return {default if one is None else one: 1.0}
-        for name, share in several.items():
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < inf:
-                raise ConfigError(
-                    f"{what}s of phase {self.name!r}: the share of {name!r} is {share!r}, not a number from 0 on."
-                )
-        if not sum(several.values()) > 0:
-            raise ConfigError(f"{what}s of phase {self.name!r} is empty. Give at least one a share above 0.")
-        return several
-
-    def check(self) -> None:
-        """Refuse modes and opponents that there are not."""
-        for mode in self._choice("mode", self.mode, self.modes, "normal"):
-            if mode not in list(Mode):
-                raise ConfigError(f"phase {self.name!r}: mode {config.unknown(mode, list(Mode))}")
-        for opponent in self._choice("opponent", self.opponent, self.opponents, "none"):
-            check_opponent(f"phase {self.name!r}", opponent)
-        ramps = [] if self.shaping is None else [self.shaping.start, self.shaping.final]
-        for weights in (self.weights, *ramps):
-            try:
-                HockeyTask().changed({"weights": weights}, ())
-            except TaskError as error:
-                raise ConfigError(f"phase {self.name!r}: {error}") from None
-
-
-def check_opponent(where: str, name: str) -> None:
-    """Refuse an opponent that does not exist. Whether the weights of one are there is seen when it is made."""
-    if name.startswith(CHECKPOINT):
-        return
-    known = [*OPPONENTS, SELF, LATEST, ARCHIVE, *(f"{ARCHIVE}:{strategy}" for strategy in STRATEGIES)]
-    if name not in known:
-        raise ConfigError(f"{where}: opponent {config.unknown(name, [*known, CHECKPOINT + 'PATH'])}")
 
 
 @dataclass(frozen=True)
@@ -174,14 +100,14 @@ class EnvironmentPlan:
         own = ("keep_mode", "fineness", "max_episode_steps", "discrete", "external", "render_mode")
         for key in own:
             if key in self.settings:
-                raise ConfigError(f"environment.settings: {key!r} has a place of its own, or follows from the training.")
+                raise ConfigError(f"environment.settings: {key!r} has a key of its own, or follows from the training.")
         if self.id != HOCKEY and not (self.keep_mode and self.fineness == EnvironmentPlan.fineness):
             raise ConfigError(f"keep_mode and fineness are for {HOCKEY}, not for {self.id}.")
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long, how often, how much. Without `steps` and `minutes` a training ends with its course."""
+    """How long, how often, how much. Without `steps` and `minutes` a training ends with its curriculum."""
 
     steps: int | None = None
     minutes: float | None = None
@@ -251,7 +177,7 @@ class LeaguePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole training. The course is `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
+    """A whole training. Practised are `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
 
     agent: AgentPlan
     phases: Sequence[PhasePlan] = ()
@@ -284,7 +210,7 @@ def read_plan(
 ) -> tuple[Plan, dict[str, Any]]:
     """A plan from a TOML or JSON file (or what would be in it), with some `settings` changed; and what was read, in full.
 
-    `algo`, such as `"SAC"` or `"sb3:PPO"`, takes the place of the whole table `agent`. A JSON file in the schema of the
+    `algo`, such as `"SAC"` or `"sb3:PPO"`, replaces the whole table `agent`. A JSON file in the schema of the
     older system, with `curriculum.phases`, is understood as well.
     """
     spec = dict(source) if isinstance(source, Mapping) else config.read(source)

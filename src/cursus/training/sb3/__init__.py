@@ -1,4 +1,4 @@
-"""Algorithms of Stable-Baselines3 in our loop's place: the same course, environments, evaluations and run folder.
+"""Algorithms of Stable-Baselines3 instead of our loop: the same curriculum, environments, evaluations and run folder.
 
 Their environments are ours, so nothing is ever stale. What of a training's settings applies:
 
@@ -10,8 +10,8 @@ Their environments are ours, so nothing is ever stale. What of a training's sett
 - `mirror` and opponents that learn: ours alone.
 
 A resumed run goes on in the middle of its episodes, on a CPU exactly as if it had never been stopped. Only where an on-policy
-algorithm was stopped within a rollout (Ctrl-C, the end of its course or of its time), the steps since its last update are not
-learned from.
+algorithm was stopped within a rollout (Ctrl-C, the end of its curriculum or of its time), the steps since its last update are
+not learned from.
 """
 
 from cursus.errors import MissingExtra
@@ -21,8 +21,7 @@ try:
 except ImportError:
     raise MissingExtra("stable-baselines3", "agents,sb3") from None
 
-from cursus.training.sb3.learner import SB3Learner
+from cursus.training.sb3.learner import SB3Learner, SB3Plan, recipes
 from cursus.training.sb3.loop import train_sb3
-from cursus.training.sb3.plan import SB3Plan, recipes
 
 __all__ = ["SB3Learner", "SB3Plan", "recipes", "train_sb3"]
