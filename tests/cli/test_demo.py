@@ -31,17 +31,17 @@ def cursus(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
 
 
-def test_it_trains_under_every_course_compares_and_can_be_repeated(tmp_path: Path) -> None:
+def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path: Path) -> None:
     plan = write(tmp_path)
     done = cursus(tmp_path, "--config", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
-    for words in ("no curriculum", "all evenly", "staged", "95 % interval", "demo.png", "explain runs/demo/staged-1"):
+    for words in ("no curriculum", "uniform", "staged", "95 % interval", "demo.png", "explain runs/demo/staged-1"):
         assert words in done.stdout
     out = tmp_path / "runs" / "demo"
     names = sorted(path.name for path in out.iterdir())
-    assert names == ["all-evenly-1", "demo.png", "no-curriculum-1", "staged-1", "summary.json"]
+    assert names == ["demo.png", "no-curriculum-1", "staged-1", "summary.json", "uniform-1"]
     summary = json.loads((out / "summary.json").read_text())
-    assert {course["games"] for course in summary["courses"].values()} == {4}
+    assert {each["games"] for each in summary["curricula"].values()} == {4}
     again = cursus(tmp_path, "--config", str(plan), "--json")
     assert json.loads(again.stdout) == summary
 
@@ -50,7 +50,7 @@ def test_it_trains_under_every_course_compares_and_can_be_repeated(tmp_path: Pat
     ("change", "message"),
     [
         ({"agent": {"type": "DQN"}}, "Allowed: DDDQN, SAC"),
-        ({"courses": {"odd": {"type": "Stagged"}}}, "Did you mean 'Staged'"),
+        ({"curricula": {"odd": {"type": "Stagged"}}}, "Did you mean 'Staged'"),
         ({"extra": 1}, "'extra' is not known here"),
     ],
 )

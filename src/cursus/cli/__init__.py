@@ -27,8 +27,8 @@ app = tyro.extras.SubcommandApp()
 @app.command
 def demo(
     out: Annotated[Path, arg(help="Where the run folders and the plot go.", metavar="FOLDER")] = Path("runs/demo"),
-    config: Annotated[Path | None, arg(help="Courses, agent and target in TOML or JSON, instead of our own.")] = None,
-    seeds: Annotated[int | None, arg(help="How often each course is tried. Default: as the configuration says.")] = None,
+    config: Annotated[Path | None, arg(help="Curricula, agent and target in TOML or JSON, instead of our own.")] = None,
+    seeds: Annotated[int | None, arg(help="How often each curriculum is tried. Default: as the configuration says.")] = None,
     as_json: Json = False,
 ) -> None:
     """See what a curriculum buys: an agent learns for real, with a curriculum and without one, in about two minutes."""
@@ -196,7 +196,7 @@ def train(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train an agent through a course: phases, opponents, self-play, checkpoints, evaluation."""
+    """Train an agent under a curriculum: phases, opponents, self-play, checkpoints, evaluation."""
     training = _with_agents()
     result = training.run_training(
         _console(as_json),

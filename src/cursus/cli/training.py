@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from cursus.cli.looking import plain
-from cursus.cli.showroom import how_we_were_called
+from cursus.cli.output import command_name
 from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
@@ -90,7 +90,7 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                command = f"{how_we_were_called()} train --resume {plain(str(self._run))}"
+                command = f"{command_name()} train --resume {plain(str(self._run))}"
                 self.say(f"Stopped. Go on from the newest checkpoint with: [b]{command}[/b]")
             raise
 
@@ -153,7 +153,7 @@ def _tell(console: Console, result: TrainResult) -> None:
     plot = draw(result.run)
     if plot is not None:
         console.print(f"Plot:    {plain(str(plot))}", soft_wrap=True)
-    cursus = how_we_were_called()
+    cursus = command_name()
     for index, command in enumerate(("evaluate", "watch", "explain")):
         console.print(f"{'         ' if index else 'Next:    '}{cursus} {command} {plain(str(result.run))}", soft_wrap=True)
 
