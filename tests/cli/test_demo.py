@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from waiting import wait_until
 
 PLAN = tomllib.loads((files("cursus.cli") / "demo.toml").read_text())
 
@@ -67,9 +68,7 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/demo/*/train.json")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: list(tmp_path.glob("runs/demo/*/train.json")), "the record of a training")
     os.kill(process.pid, signal.SIGINT)
     process.wait(30)
     left = subprocess.run(["pgrep", "-f", str(plan.parent)], capture_output=True, text=True, check=False).stdout.split()

@@ -19,6 +19,7 @@ from cursus.agents import DDDQN
 from cursus.errors import DivergedError, ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
 from cursus.training import train_agent as train
+from waiting import wait_for_checkpoints
 
 
 class Match(gymnasium.Env[Any, Any]):
@@ -112,10 +113,7 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path)
     run = tmp_path / "run"
     process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
     process.start()
-    deadline = time.monotonic() + 60
-    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_for_checkpoints(run)
     os.kill(process.pid, how)
     process.join(20)
     ended = process.exitcode is not None

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from cursus.training.background import Evaluation
 from cursus.training.build import build_curriculum
 from cursus.training.evaluations import Evaluations
 from cursus.training.plan import read_plan
+from waiting import wait_for_checkpoints
 
 OLD = {
     "curriculum": {
@@ -314,10 +314,7 @@ def test_a_training_that_is_killed_goes_on_with_the_same_decisions(how: signal.S
     run, whole = tmp_path / "run", tmp_path / "whole"
     process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
     process.start()
-    deadline = time.monotonic() + 90
-    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline and process.is_alive():
-        time.sleep(0.05)
-    time.sleep(0.5)
+    wait_for_checkpoints(run)
     os.kill(process.pid or 0, how)
     process.join(30)
     ended = process.exitcode is not None
