@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.graphs import Column, Recorded, Result
@@ -52,7 +52,7 @@ class Agent(ABC):
     _learning: Recorded[tuple[dict[str, Tensor], Tensor]]
 
     @abstractmethod
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[Any]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[Any]:
         """An action for each row of observations, from one forward pass; each environment explores by itself.
 
         Args:
@@ -60,7 +60,7 @@ class Agent(ABC):
             deterministic: act without exploring (default false).
         """
 
-    def act(self, observation: NDArray[Any], *, deterministic: bool = True) -> Any:
+    def act(self, observation: ArrayLike, *, deterministic: bool = True) -> Any:
         """An action for one `observation`, unless `deterministic` is false without exploring."""
         return self.act_batch(np.asarray(observation)[None], deterministic=deterministic)[0]
 

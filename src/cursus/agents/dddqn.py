@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.base import Agent
@@ -114,7 +114,7 @@ class DDDQN(Agent):
         start, end, steps = self._epsilon
         return start + (end - start) * min(self.steps / steps, 1.0)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.int64]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.int64]:
         """The best actions, or others where an environment explores."""
         actions = self._actions(observations=np.asarray(observations))
         if not deterministic:

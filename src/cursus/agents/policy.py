@@ -11,7 +11,7 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from safetensors.torch import save as to_safetensors
@@ -69,7 +69,7 @@ class Policy(ABC):
         self._network = network
 
     @abstractmethod
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = True) -> NDArray[Any]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
         """An action for each row of observations, from one forward pass.
 
         Args:
@@ -77,7 +77,7 @@ class Policy(ABC):
             deterministic: the best actions, rather than a sample of the distribution (default true).
         """
 
-    def act(self, observation: NDArray[Any], *, deterministic: bool = True) -> Any:
+    def act(self, observation: ArrayLike, *, deterministic: bool = True) -> Any:
         """An action for one `observation`; a sample if not `deterministic`."""
         return self.act_batch(np.asarray(observation)[None], deterministic=deterministic)[0]
 
@@ -94,7 +94,7 @@ class Policy(ABC):
     def load(self, state: Tree) -> None:
         """Continue a random stream."""
 
-    def _given(self, observations: NDArray[Any]) -> torch.Tensor:
+    def _given(self, observations: ArrayLike) -> torch.Tensor:
         return torch.as_tensor(np.asarray(observations, dtype=np.float32), device=self.device)
 
 
@@ -115,7 +115,7 @@ class QPolicy(Policy):
         self._rng = np.random.default_rng(seed)
 
     @torch.inference_mode()
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = True) -> NDArray[np.int64]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[np.int64]:
         """Actions of shape `(batch,)`."""
         actions: NDArray[np.int64] = self._network(self._given(observations)).argmax(dim=1).cpu().numpy()
         if not deterministic:
@@ -150,7 +150,7 @@ class GaussianPolicy(Policy):
         self._rng = torch.Generator(device=self.device).manual_seed(seed)
 
     @torch.inference_mode()
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = True) -> NDArray[np.float32]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[np.float32]:
         """Actions of shape `(batch, action_size)` in (−1, 1)."""
         mean, std = self._network(self._given(observations))
         if not deterministic:

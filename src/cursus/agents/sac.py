@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.base import Agent
@@ -107,10 +107,11 @@ class SAC(Agent):
         self._learning = self._record_learning()
         self._noise = ColouredNoise(noise, num_envs, action_size, length=noise_length, seed=seed)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.float32]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.float32]:
         """tanh(mean + std · noise), without the noise if deterministic."""
-        noise = np.zeros((len(observations), self._action_size)) if deterministic else self._noise.sample()
-        return self._actions(observations=np.asarray(observations), noise=noise)
+        rows = np.asarray(observations)
+        noise = np.zeros((len(rows), self._action_size)) if deterministic else self._noise.sample()
+        return self._actions(observations=rows, noise=noise)
 
     def _act(self, given: Mapping[str, Tensor]) -> Tensor:
         mean, std = self._actor(given["observations"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cursus.agents.policy import Policy
@@ -44,7 +44,7 @@ class SB3Policy(Policy):
     def _seed(self, seed: int) -> None:
         self._rng = torch.Generator().manual_seed(seed)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = True) -> NDArray[Any]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
         """Actions of shape `(batch,)` if they are discrete, otherwise `(batch, action_size)` in [−1, 1]."""
         network: Any = self._network
         given = np.asarray(observations, dtype=np.float32)

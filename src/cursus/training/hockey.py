@@ -31,20 +31,27 @@ class PhasePlan:
     """One phase of a hockey curriculum: what is played against whom, how long, and for which rewards."""
 
     name: str
+    """Of the phase, in decisions and metrics."""
     mode: str | None = None
+    """What is played (default normal)."""
     modes: Mapping[str, float] | None = None
     """Several modes and how often each is drawn; resampled for every episode."""
     opponent: str | None = None
+    """Against whom (default none)."""
     opponents: Mapping[str, float] | None = None
     """The same for opponents."""
     episodes: int | None = None
+    """Episodes after which the phase ends, at least 1 (default no limit)."""
     steps: int | None = None
+    """Steps of environments after which it ends, at least 1 (default no limit)."""
     gate: Gate | None = None
+    """Ends the phase as soon as it opens (default none)."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Of the reward; see `Weights` of hockey."""
     shaping: Ramp | None = None
     """Weights that change with practice."""
     clear_buffer: bool = False
+    """Whether the replay buffer is emptied when the phase begins (default false)."""
 
     def options(self) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
         """What is drawn from: params by name, and shares."""

@@ -83,13 +83,19 @@ class EnvironmentPlan:
     """
 
     id: str = HOCKEY
+    """As registered with Gymnasium (default hockey)."""
     keep_mode: bool = True
+    """Hockey: whether the puck can be caught and kept (default true)."""
     fineness: int = 2
-    """Strengths of movement, for agents with discrete actions."""
+    """Hockey: strengths of movement for agents with discrete actions, at least 2 (default 2)."""
     max_episode_steps: int | None = None
+    """Time limit, at least 1 (default the environment's own)."""
     success: str | None = None
+    """Key of the final info."""
     success_return: float | None = None
+    """Return from which on an episode has succeeded."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments for making the environment."""
 
     def __post_init__(self) -> None:
         check_kind("environment.keep_mode", self.keep_mode, bool, "true or false")
@@ -110,15 +116,23 @@ class TrainingPlan:
     """How long, how often, how much. Without `steps` and `minutes` a training ends with its curriculum."""
 
     steps: int | None = None
+    """Steps of environments in all, at least 1 (default no limit)."""
     minutes: float | None = None
+    """Time, above 0 (default no limit)."""
     updates_per_env_step: float = 0.25
+    """Replay ratio: gradient steps for every step of an environment, at least 0 (default 0.25)."""
     learning_starts: int = 2_000
+    """Steps with random actions before learning begins, at least 0 (default 2,000)."""
     reward_scale: float = 1.0
+    """Factor of the reward weights of phases, above 0 (default 1)."""
     mirror: bool = False
-    """Learn from the mirrored game as well: what is right on the left side is right on the right."""
+    """Learn from the mirrored game as well: what is right on the left side is right on the right (default false)."""
     deterministic_opponents: bool = True
+    """Whether learned opponents act without exploring (default true)."""
     checkpoint_every: int = 50_000
+    """Steps between two checkpoints, at least 1 (default 50,000)."""
     report_every: int = 2_000
+    """Steps between two rows of metrics, at least 1 (default 2,000)."""
 
     def __post_init__(self) -> None:
         check_positive("training.reward_scale", self.reward_scale)
@@ -142,10 +156,15 @@ class EvaluationPlan:
     """
 
     every: int = 50_000
+    """Steps between two evaluations; 0: only at the end (default 50,000)."""
     games: int = 100
+    """Games of each name, at least 1 (default 100)."""
     opponents: Sequence[str] = ("weak", "strong")
+    """Hockey: scripted players (default weak and strong)."""
     tasks: Mapping[str, Any] | None = None
+    """Params of tasks by name, instead of opponents (default none)."""
     background: bool = True
+    """Whether a process of its own plays (default true)."""
 
     def __post_init__(self) -> None:
         check_count("every", self.every, low=0)
@@ -163,9 +182,13 @@ class LeaguePlan:
     """The archive of earlier selves, for the opponents `archive` and `latest`: see `League`."""
 
     slots: int = 16
+    """How many earlier selves are kept, at least 1 (default 16)."""
     every: int = 500
+    """Episodes between two snapshots, at least 1 (default 500)."""
     shares: Mapping[str, float] | None = None
+    """How often each strategy picks the opponent `archive` (default `League`'s)."""
     skill_range: float = 100.0
+    """Difference of ratings that `archive:skill` allows, above 0 (default 100)."""
 
     def __post_init__(self) -> None:
         check_count("league.slots", self.slots)
