@@ -55,7 +55,7 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
         pass
     finally:
         envs.close()
-    begin = next(place for place, (_, steps, _) in enumerate(seen) if steps > 640)
+    begin = next(row for row, (_, steps, _) in enumerate(seen) if steps > 640)
     passed = seen[-1][0] - seen[begin][0]
     return (seen[-1][1] - seen[begin][1]) / passed, (seen[-1][2] - seen[begin][2]) / passed
 

@@ -41,8 +41,8 @@ def play(env: KeysEnv, choose: Any, **reset: Any) -> tuple[bool, int]:
 def test_the_wise_always_arrive_and_random_actions_arrive_the_less_the_more_doors_there_are(doors: int) -> None:
     env = KeysEnv()
     assert all(play(env, wise, seed=seed, options={"doors": doors})[0] for seed in range(200))
-    dice = np.random.default_rng(0)
-    lucky = np.mean([play(env, lambda _: dice.integers(4), seed=seed, options={"doors": doors})[0] for seed in range(200)])
+    rng = np.random.default_rng(0)
+    lucky = np.mean([play(env, lambda _: rng.integers(4), seed=seed, options={"doors": doors})[0] for seed in range(200)])
     assert lucky < {0: 0.8, 1: 0.15}.get(doors, 0.02)
     if doors == 0:
         assert lucky > 0.2

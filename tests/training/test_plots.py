@@ -128,7 +128,7 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
         plot_training(write(tmp_path / "other", [(1, {"overview/coverage": 1.0})]))
 
 
-def test_the_picture_can_go_elsewhere_and_names_may_look_like_formulas(tmp_path: Path) -> None:
+def test_the_plot_can_go_elsewhere_and_names_may_look_like_formulas(tmp_path: Path) -> None:
     run = practise(tmp_path / "run $x_{", ["a$x_{", "b$"], points=10)
     assert plot_training(run, tmp_path / "there.png") == tmp_path / "there.png"
     assert not (run / "training.png").exists()
@@ -180,7 +180,7 @@ def test_an_index_without_a_name_is_numbered() -> None:
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), min_size=1, max_size=30),
     st.lists(st.sampled_from(["a", "b", "c"]), max_size=4),
 )
-def test_phases_cover_the_picture_without_gaps(rows: list[tuple[int, int]], names: list[str]) -> None:
+def test_phases_cover_the_plot_without_gaps(rows: list[tuple[int, int]], names: list[str]) -> None:
     found = phases(
         [{"step": float(step), "progress/phase_index": float(index)} for step, index in rows],
         [decision("phase", "start", name) for name in names],

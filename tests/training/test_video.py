@@ -123,7 +123,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], complaint: str, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_more_pictures_than_a_gif_can_show_are_refused(tmp_path: Path) -> None:
+def test_more_frames_than_a_gif_can_show_are_refused(tmp_path: Path) -> None:
     env = Sunset()
     env.metadata = {"render_fps": 120}
     with pytest.raises(SettingsError, match=r"Give every=3 or more"):

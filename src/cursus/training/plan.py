@@ -41,7 +41,7 @@ class AgentPlan(Protocol):
         """Whether it chooses among actions, rather than strengths."""
 
     def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
-        """What learns, for environments like these."""
+        """What learns, for `num_envs` environments whose observations and actions are like `views`."""
 
 
 @dataclass(frozen=True)

@@ -64,24 +64,27 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.action_spaces = {name: actions.space() for name in self.possible_agents}
 
     def observation_space(self, agent: str) -> Any:
-        """What a player sees."""
+        """What a player sees, whichever `agent` it is."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """What a player can do."""
+        """What a player can do, whichever `agent` it is."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin an episode of the task in the options. Other options are for others: PettingZoo's own test sends some."""
+        """Begin an episode of the task in `options`; `seed` restarts the random stream.
+
+        Other options are for others: PettingZoo's own test sends some.
+        """
         task = {"task": options["task"]} if options and "task" in options else None
         observation, _ = self._env.reset(seed=seed, options=task)
         self.agents = list(self.possible_agents)
         return {_ONE: observation, _TWO: self._env.opponent_observation()}, {_ONE: {}, _TWO: {}}
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Both act at once."""
+        """Both act at once: `actions` by name of the player."""
         env = self._env
         observation, reward, terminated, truncated, info = env.step_both(actions[_ONE], actions[_TWO])
         if terminated or truncated:

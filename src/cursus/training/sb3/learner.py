@@ -77,7 +77,14 @@ _LONGEST_COLLECTION = 100
 
 
 class SB3Learner:
-    """A model of SB3, with what a training needs of it: a policy to evaluate, and a state without pickles."""
+    """A model of SB3, with what a training needs of it: a policy to evaluate, and a state without pickles.
+
+    Args:
+        algo: name of the algorithm, such as `"PPO"`.
+        model: an instance of it.
+        views: what the learner sees and does.
+        updates_per_env_step: replay ratio; None for on-policy algorithms.
+    """
 
     def __init__(self, algo: str, model: BaseAlgorithm, views: PlayerViews, updates_per_env_step: float | None) -> None:
         self.algo, self.model, self.views = algo, model, views
@@ -100,7 +107,7 @@ class SB3Learner:
         return self._off_policy is None
 
     def freeze(self, seed: int = 0, device: str | None = None) -> SB3Policy:
-        """What acts, as it is now; see `Agent.freeze`."""
+        """The policy as it is now, with a random stream of `seed`, on `device`; see `Agent.freeze`."""
         sizes = {"observation_size": self.views.observation_size}
         if self.views.num_actions:
             sizes["num_actions"] = self.views.num_actions
@@ -112,7 +119,7 @@ class SB3Learner:
         return SB3Policy(network, settings, device or self.model.device, seed)
 
     def learn_from(self, step: int) -> None:
-        """Collect until this step without learning."""
+        """Collect until this `step` without learning."""
         if self._off_policy is not None:
             self._off_policy.gradient_steps = 0 if self.model.num_timesteps < step else self._gradient_steps
 
@@ -199,7 +206,9 @@ class SB3Plan:
     """An algorithm of SB3, and its settings."""
 
     algo: str
+    """Name of the algorithm, such as `"PPO"`."""
     settings: Mapping[str, Any]
+    """Its keyword arguments, as JSON values."""
     discrete: bool
     """Whether it chooses among actions, rather than strengths, where both are possible."""
 
@@ -209,7 +218,15 @@ class SB3Plan:
         return PREFIX + self.algo
 
     def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> SB3Learner:
-        """What learns, for environments like these."""
+        """What learns, for `num_envs` environments whose observations and actions are like `views`.
+
+        Args:
+            views: what the learner sees and does.
+            num_envs: number of environments.
+            device: of PyTorch.
+            seed: of weights and exploration.
+            training: where replay ratio and start of learning come from.
+        """
         self._check(views, training)
         settings = dict(self.settings)
         if settings.get("policy_kwargs") is not None:

@@ -44,7 +44,14 @@ def train_sb3(
     callbacks: Sequence[Callback] = (),
     on_report: Callable[[Training], None] = lambda training: None,
 ) -> Training:
-    """What `train_agent` does, with an algorithm of SB3. Checkpoints and callbacks have their turn between its rollouts."""
+    """What `train_agent` does, with an algorithm of SB3. Checkpoints and callbacks have their turn between its rollouts.
+
+    Args:
+        envs: environments from `make_vec(…, curriculum=…, autoreset="same_step")`.
+        learner: what learns; its replay ratio and the start of learning are settings of its own.
+        steps, minutes, report_every, checkpoint_every, seed, run: as for `train_agent`.
+        clear_buffer_before, callbacks, on_report: as for `train_agent`.
+    """
     for name, value in (("report_every", report_every), ("checkpoint_every", checkpoint_every)):
         check_count(name, value)
     if steps is not None:
