@@ -29,13 +29,13 @@ AGENTS: dict[str, tuple[type[Any], int]] = {"sac": (SAC, 4), "dddqn": (DDDQN, 8)
 def make(name: str, device: str, **settings: Any) -> Agent:
     """An agent that has something to learn from."""
     kind, actions = AGENTS[name]
-    agent: Agent = kind(OBSERVATION, actions, num_envs=ENVS, device=device, replay_size=50_000, **settings)
-    dice = np.random.default_rng(0)
+    agent: Agent = kind(OBSERVATION, actions, num_envs=ENVS, device=device, buffer_size=50_000, **settings)
+    rng = np.random.default_rng(0)
     going_on = np.zeros(ENVS, dtype=bool)
     for _ in range(200):
-        observations, following = dice.normal(size=(2, ENVS, OBSERVATION)).astype(np.float32)
-        chosen = dice.integers(actions, size=ENVS) if kind is DDDQN else dice.uniform(-1, 1, size=(ENVS, actions))
-        agent.observe(observations, chosen, dice.random(ENVS), following, going_on, going_on)
+        observations, next_observations = rng.normal(size=(2, ENVS, OBSERVATION)).astype(np.float32)
+        chosen = rng.integers(actions, size=ENVS) if kind is DDDQN else rng.uniform(-1, 1, size=(ENVS, actions))
+        agent.observe(observations, chosen, rng.random(ENVS), next_observations, going_on, going_on)
     return agent
 
 
@@ -72,7 +72,7 @@ def greatest_difference(one: Agent, two: Agent) -> float:
 
 def compare(name: str, arguments: argparse.Namespace, **settings: Any) -> Figures:
     """Updates per second with and without the graph, in turns, and how far their weights are apart after 50 updates."""
-    pair = {way: make(name, arguments.device, recorded=way == "graph", **settings) for way in ("graph", "single")}
+    pair = {way: make(name, arguments.device, cuda_graphs=way == "graph", **settings) for way in ("graph", "single")}
     for agent in pair.values():
         updates_per_s(agent, 50, arguments.device)
     difference = greatest_difference(pair["graph"], pair["single"])
@@ -93,7 +93,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     cases = {f"{name}_{batch}": (name, {"batch_size": batch}) for name in AGENTS for batch in BATCHES}
-    cases |= {f"{name}_256_priority": (name, {"batch_size": 256, "priority": 0.6}) for name in AGENTS}
+    cases |= {f"{name}_256_priority": (name, {"batch_size": 256, "per_alpha": 0.6}) for name in AGENTS}
     figures: Figures = {}
     with Progress(console=console, transient=True) as progress:
         for case, (name, settings) in progress.track(cases.items(), description="updates"):
@@ -103,7 +103,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
                 console.print(f"[red]{case}: weights differ by {found['difference']:.2g} after 50 updates")
         for name in progress.track(AGENTS, description="acts"):
             for way in ("graph", "single"):
-                agent = make(name, arguments.device, recorded=way == "graph")
+                agent = make(name, arguments.device, cuda_graphs=way == "graph")
                 times = {rows: act_us(agent, rows, arguments.acts) for rows in ROWS}
                 figures |= {f"{name}_act_{rows}_{way}_us": value for rows, value in times.items()}
                 figures[f"{name}_act_{way}_ratio_64_to_1"] = times[64] / times[1]

@@ -17,8 +17,8 @@ from reporting import Figures, main, table
 
 WEAK = Path(__file__).parent.parent / "examples" / "hockey_weak.toml"
 AGENTS: dict[str, dict[str, Any]] = {
-    "dddqn": {"type": "DDDQN", "n_step": 4, "epsilon_steps": 40_000, "gamma": 0.98, "target_share": 0.01},
-    "sac": {"type": "SAC", "n_step": 4, "noise": "pink", "noise_length": 81, "gamma": 0.98, "target_share": 0.01},
+    "dddqn": {"type": "DDDQN", "n_step": 4, "epsilon_steps": 40_000, "gamma": 0.98, "tau": 0.01},
+    "sac": {"type": "SAC", "n_step": 4, "noise": "pink", "noise_length": 81, "gamma": 0.98, "tau": 0.01},
 }
 
 
@@ -43,9 +43,14 @@ def learn(name: str, config: Any, arguments: argparse.Namespace, bar: Bar) -> Fi
     settings = [f"training.minutes={arguments.minutes}", f"evaluation.games={arguments.games}", f"seed={arguments.seed}"]
     with tempfile.TemporaryDirectory() as folder:
         result = cursus.train(
-            config, num_envs=arguments.envs, num_workers=arguments.workers, device=arguments.device, run=f"{folder}/run",
-            settings=[*settings, "training.steps=1_000_000_000"], on_report=look,
-        )  # fmt: skip
+            config,
+            num_envs=arguments.envs,
+            num_workers=arguments.workers,
+            device=arguments.device,
+            run=f"{folder}/run",
+            settings=[*settings, "training.steps=1_000_000_000"],
+            on_report=look,
+        )
     score = result.evaluations[-1].scores[0]
     low, high = score.win_interval
     passed = [each.step for each in result.evaluations if each.scores[0].win_rate >= arguments.goal]

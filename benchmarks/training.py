@@ -38,7 +38,7 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
     envs = cursus.make_vec(
         partial(HockeyEnv), num_envs, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=workers, seed=1
     )
-    agent: Agent = SAC(18, 4, num_envs=num_envs, noise="pink", device=arguments.device, replay_size=50_000)
+    agent: Agent = SAC(18, 4, num_envs=num_envs, noise="pink", device=arguments.device, buffer_size=50_000)
     seen: list[tuple[float, int, int]] = []
 
     def look(now: Training) -> None:
@@ -48,12 +48,14 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
 
     every = 16 * num_envs if ratio else 64 * num_envs
     try:
-        train_agent(envs, agent, steps=10**9, warmup_steps=512, updates_per_env_step=ratio, report_every=every, on_report=look)
+        train_agent(
+            envs, agent, steps=10**9, learning_starts=512, updates_per_env_step=ratio, report_every=every, on_report=look
+        )
     except Enough:
         pass
     finally:
         envs.close()
-    begin = next(place for place, (_, steps, _) in enumerate(seen) if steps > 640)
+    begin = next(row for row, (_, steps, _) in enumerate(seen) if steps > 640)
     passed = seen[-1][0] - seen[begin][0]
     return (seen[-1][1] - seen[begin][1]) / passed, (seen[-1][2] - seen[begin][2]) / passed
 
@@ -86,7 +88,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     for num_envs in counts:
         for name in ("off", "on"):
             figures[f"speedup_{name}_{num_envs}"] = figures[f"steps_{name}_{num_envs}"] / figures[f"steps_{name}_{counts[0]}"]
-    agent = SAC(18, 4, num_envs=1, device=arguments.device, replay_size=1000)
+    agent = SAC(18, 4, num_envs=1, device=arguments.device, buffer_size=1000)
     for rows in (1, 8, 64):
         figures[f"act_us_{rows}"] = acting_us(rows, agent)
     figures["act_64_over_1"] = figures["act_us_64"] / figures["act_us_1"]

@@ -6,13 +6,14 @@ import json
 import struct
 from copy import copy
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
 from cursus.errors import SettingsError
-from cursus.types import BoolArray, FloatArray, IntArray
+from cursus.types import BoolArray, FloatArray, IntArray, Tree
 
 _TOP_BITS, _UNIT = np.uint64(11), 2.0**-53
 _WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its counter
@@ -132,3 +133,25 @@ def branch(seed: int, task: int, path: tuple[str, ...]) -> Generator:
     """A generator of its own for a task at a place in a tree, which is the names on the way there."""
     digest = blake2b(json.dumps(path).encode(), digest_size=16).digest()
     return generator(seed, task, *np.frombuffer(digest, dtype="<u8").tolist())
+
+
+def rng_state(rng: Generator) -> Tree:
+    """The state of a NumPy generator; its integers are too long for other readers of JSON, so they travel as strings."""
+    return _as_strings(rng.bit_generator.state)
+
+
+def set_rng(rng: Generator, state: Tree) -> None:
+    """Continue from such a state."""
+    rng.bit_generator.state = _as_integers(state)
+
+
+def _as_strings(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _as_strings(value) for key, value in state.items()}
+    return f"int:{state}" if isinstance(state, int) else state
+
+
+def _as_integers(state: Any) -> Any:
+    if isinstance(state, dict):
+        return {key: _as_integers(value) for key, value in state.items()}
+    return int(state[4:]) if isinstance(state, str) and state.startswith("int:") else state

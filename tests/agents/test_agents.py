@@ -18,42 +18,42 @@ ENVS = 16
 
 
 def small_dqn(**settings: Any) -> DDDQN:
-    chosen = {"hidden": (32, 32), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, "target_share": 0.05}
+    chosen = {"hidden": (32, 32), "batch_size": 64, "buffer_size": 5000, "learning_rate": 3e-3, "tau": 0.05}
     return DDDQN(4, 4, num_envs=ENVS, **{**chosen, "epsilon_steps": 2000, **settings})
 
 
 def small_sac(**settings: Any) -> SAC:
-    chosen = {"hidden": (32, 32), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, "target_share": 0.05}
+    chosen = {"hidden": (32, 32), "batch_size": 64, "buffer_size": 5000, "learning_rate": 3e-3, "tau": 0.05}
     return SAC(4, 2, num_envs=ENVS, **{**chosen, **settings})
 
 
 MAKERS: dict[str, Callable[..., Agent]] = {"DDDQN": small_dqn, "SAC": small_sac}
 
 
-def one_hot(dice: np.random.Generator) -> np.ndarray:
-    return np.eye(4, dtype=np.float32)[dice.integers(4, size=ENVS)]
+def one_hot(rng: np.random.Generator) -> np.ndarray:
+    return np.eye(4, dtype=np.float32)[rng.integers(4, size=ENVS)]
 
 
 def practise(agent: Agent, reward: Callable[[np.ndarray, np.ndarray], np.ndarray], steps: int, seed: int = 0) -> None:
     """Episodes of one step: do what the observation says."""
-    dice = np.random.default_rng(seed)
-    observations = one_hot(dice)
+    rng = np.random.default_rng(seed)
+    observations = one_hot(rng)
     ended, not_cut = np.ones(ENVS, dtype=bool), np.zeros(ENVS, dtype=bool)
     for _ in range(steps):
         actions = agent.act_batch(observations)
-        following = one_hot(dice)
-        agent.observe(observations, actions, reward(observations, actions), following, ended, not_cut)
+        next_observations = one_hot(rng)
+        agent.observe(observations, actions, reward(observations, actions), next_observations, ended, not_cut)
         agent.update()
-        observations = following
+        observations = next_observations
 
 
 def wander(agent: Agent, steps: int, seed: int = 0) -> None:
     """Episodes that end now and then, so that some steps always wait; one update in ten steps."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     for step in range(steps):
-        terminated, truncated = dice.random((2, ENVS)) < 0.1
-        observations, following = one_hot(dice), one_hot(dice)
-        agent.observe(observations, agent.act_batch(observations), dice.random(ENVS), following, terminated, truncated)
+        terminated, truncated = rng.random((2, ENVS)) < 0.1
+        observations, next_observations = one_hot(rng), one_hot(rng)
+        agent.observe(observations, agent.act_batch(observations), rng.random(ENVS), next_observations, terminated, truncated)
         if step % 10 == 9:
             agent.update()
 
@@ -67,7 +67,7 @@ def nearness(observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
     return -np.square(actions - goals).sum(axis=1)
 
 
-@pytest.mark.parametrize("settings", [{}, {"priority": 0.6}, {"n_step": 3}])
+@pytest.mark.parametrize("settings", [{}, {"per_alpha": 0.6}, {"n_step": 3}])
 def test_dddqn_learns_to_do_what_it_sees(settings: dict[str, Any]) -> None:
     agent = small_dqn(**settings)
     practise(agent, matches, 400)
@@ -85,7 +85,7 @@ def test_values_look_ahead_over_a_time_limit_and_not_over_an_end() -> None:
     """A reward of 1 in every step for ever: cut by a limit it is worth 1/(1−γ), ended for good it is worth 1."""
     values = {}
     for end in ("terminated", "truncated"):
-        agent = DDDQN(1, 2, num_envs=ENVS, gamma=0.9, hidden=(16,), learning_rate=1e-2, target_share=0.1, batch_size=64)
+        agent = DDDQN(1, 2, num_envs=ENVS, gamma=0.9, hidden=(16,), learning_rate=1e-2, tau=0.1, batch_size=64)
         here = np.ones((ENVS, 1), dtype=np.float32)
         flags = {name: np.full(ENVS, name == end) for name in ("terminated", "truncated")}
         for _ in range(400):
@@ -130,7 +130,7 @@ def test_epsilon_falls_by_steps_of_environments() -> None:
         assert agent.epsilon == pytest.approx(0.55)
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "priority": 0.6}])
+@pytest.mark.parametrize("settings", [{}, {"n_step": 3, "per_alpha": 0.6}])
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_loaded_agent_goes_on_as_if_nothing_had_happened(name: str, settings: dict[str, Any]) -> None:
     straight, stopped = MAKERS[name](**settings), MAKERS[name](seed=5, **settings)
@@ -147,7 +147,7 @@ def test_a_loaded_agent_goes_on_as_if_nothing_had_happened(name: str, settings: 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_state_of_other_settings_is_refused(name: str) -> None:
-    for settings in ({"n_step": 2}, {"hidden": (8, 8)}, {"replay_size": 6000}):
+    for settings in ({"n_step": 2}, {"hidden": (8, 8)}, {"buffer_size": 6000}):
         agent = MAKERS[name]()
         wander(agent, 400)
         with pytest.raises(StateError):
@@ -188,7 +188,7 @@ def test_every_16th_update_says_what_it_measured(name: str) -> None:
     agent = MAKERS[name]()
     wander(agent, 1)
     found = [agent.update() for _ in range(33)]
-    assert [place for place, figures in enumerate(found) if figures] == [0, 16, 32]
+    assert [index for index, metrics in enumerate(found) if metrics] == [0, 16, 32]
     assert all(type(value) is float and np.isfinite(value) for value in found[16].values())
 
 
@@ -265,7 +265,7 @@ def test_the_same_seed_gives_the_same_agent_and_leaves_other_streams_alone(name:
 
 
 def test_wrong_settings_are_refused() -> None:
-    for wrong in ({"learning_rate": 0}, {"epsilon_end": 2}, {"gamma": 1.5}, {"replay_size": 4}, {"batch_size": 0}):
+    for wrong in ({"learning_rate": 0}, {"epsilon_end": 2}, {"gamma": 1.5}, {"buffer_size": 4}, {"batch_size": 0}):
         with pytest.raises(SettingsError):
             small_dqn(**wrong)
     with pytest.raises(SettingsError, match="pink"):

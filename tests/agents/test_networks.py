@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cursus.agents.networks import SquashedGaussian, TwinQ, adam, follow, mlp, seeded, set_gradients
+from cursus.agents.networks import SquashedGaussian, TwinQ, adam, mlp, polyak_update, seeded, set_gradients
 
 CPU = torch.device("cpu")
 
@@ -55,7 +55,7 @@ def test_log_probabilities_are_those_of_the_squashed_distribution() -> None:
 def test_a_target_follows_by_its_share() -> None:
     target, source = nn.Linear(3, 2), nn.Linear(3, 2)
     expected = [0.75 * behind + 0.25 * ahead for behind, ahead in zip(target.parameters(), source.parameters(), strict=True)]
-    follow(target, source, 0.25)
+    polyak_update(target, source, 0.25)
     torch.testing.assert_close(list(target.parameters()), expected)
-    follow(target, source, 1.0)
+    polyak_update(target, source, 1.0)
     torch.testing.assert_close(list(target.parameters()), list(source.parameters()))

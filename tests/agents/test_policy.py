@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from cursus.agents import DDDQN, SAC, Agent, Policy, load_policy
-from cursus.agents.weights import read_weights, write_weights
+from cursus.agents.policy import read_weights, write_weights
 from cursus.errors import CheckpointError, StateError
 from cursus.runs.checkpoint import decode, encode
 
@@ -74,7 +74,7 @@ def test_a_policy_has_a_random_stream_of_its_own(kind: str) -> None:
     other.load(decode(encode(one.state())))
     assert acts(one) == acts(other)
     assert torch.equal(torch.get_rng_state(), before)
-    for wrong in ({}, {"dice": 3}, {"dice": np.zeros(3, dtype=np.uint8)}):
+    for wrong in ({}, {"rng": 3}, {"rng": np.zeros(3, dtype=np.uint8)}):
         with pytest.raises(StateError):
             one.load(wrong)
 
@@ -117,10 +117,10 @@ def test_not_a_bit_of_a_file_can_change_unseen(kind: str, tmp_path: Path) -> Non
     path, wrong = tmp_path / "policy.safetensors", tmp_path / "wrong.safetensors"
     make(kind).freeze().save(path)
     data = path.read_bytes()
-    dice = np.random.default_rng(0)
-    for place in (*range(8), *dice.integers(8, len(data), size=200)):
+    rng = np.random.default_rng(0)
+    for index in (*range(8), *rng.integers(8, len(data), size=200)):
         changed = bytearray(data)
-        changed[place] ^= 1 << int(dice.integers(8))
+        changed[index] ^= 1 << int(rng.integers(8))
         wrong.write_bytes(changed)
         try:
             found = read_weights(wrong)

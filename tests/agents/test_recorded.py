@@ -43,12 +43,12 @@ def test_each_call_computes_with_what_was_filled_in(device: str, replayed: bool)
 
 
 def taught(name: str, device: str, **settings: Any) -> Agent:
-    agent: Agent = AGENTS[name](6, 3, num_envs=64, device=device, hidden=(32, 32), batch_size=64, replay_size=640, **settings)
-    dice, going_on = np.random.default_rng(0), np.zeros(64, dtype=bool)
+    agent: Agent = AGENTS[name](6, 3, num_envs=64, device=device, hidden=(32, 32), batch_size=64, buffer_size=640, **settings)
+    rng, going_on = np.random.default_rng(0), np.zeros(64, dtype=bool)
     for _ in range(5):
-        observations, following = dice.normal(size=(2, 64, 6))
-        actions = dice.integers(3, size=64) if name == "DDDQN" else dice.uniform(-1, 1, size=(64, 3))
-        agent.observe(observations, actions, dice.random(64), following, going_on, going_on)
+        observations, next_observations = rng.normal(size=(2, 64, 6))
+        actions = rng.integers(3, size=64) if name == "DDDQN" else rng.uniform(-1, 1, size=(64, 3))
+        agent.observe(observations, actions, rng.random(64), next_observations, going_on, going_on)
     return agent
 
 
@@ -57,11 +57,11 @@ def weights(agent: Agent) -> np.ndarray:
     return np.concatenate([np.ravel(values) for network in networks for values in network.values()])
 
 
-@pytest.mark.parametrize("priority", [0.0, 0.6])
+@pytest.mark.parametrize("per_alpha", [0.0, 0.6])
 @pytest.mark.parametrize("name", AGENTS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_replayed_update_is_the_update(device: str, name: str, priority: float) -> None:
-    one, two = (taught(name, device, priority=priority, recorded=recorded) for recorded in (True, False))
+def test_a_replayed_update_is_the_update(device: str, name: str, per_alpha: float) -> None:
+    one, two = (taught(name, device, per_alpha=per_alpha, cuda_graphs=cuda_graphs) for cuda_graphs in (True, False))
     before = weights(one)
     for _ in range(50):
         one.update()

@@ -11,7 +11,7 @@ import pytest
 
 from cursus import AdaptiveMixing, Mixture, Phases, Stage, Staged, Teacher, Uniform, Wilson, Window
 from cursus.cli import main
-from cursus.cli.plot import in_terminal
+from cursus.cli.output import in_terminal
 from cursus.curricula import NoMixing, Phase
 from cursus.sim import ChainStudent, Classroom, SteadyStudent
 from cursus.tasks import Box, Levels, Named, Product

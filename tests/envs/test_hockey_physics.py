@@ -1,4 +1,4 @@
-"""The figures of the game, replayed in situations that show one of them each."""
+"""The constants of the game, replayed in situations that show one of them each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cursus.envs.hockey import Game, Mode, discrete_actions
-from cursus.envs.hockey.start import Start, draw_start
+from cursus.envs.hockey.game import Start, draw_start
 from cursus.errors import SettingsError
 
 STILL = (0.0, 0.0, 0.0, 0.0)
@@ -22,8 +22,8 @@ def game() -> Game:
     return Game()
 
 
-def begin(game: Game, mode: Mode = Mode.NORMAL, **places: tuple[float, float]) -> None:
-    game.start_from(mode, Start(**{"puck": (5.0, 6.9), **places}))
+def begin(game: Game, mode: Mode = Mode.NORMAL, **positions: tuple[float, float]) -> None:
+    game.start_from(mode, Start(**{"puck": (5.0, 6.9), **positions}))
 
 
 def act(game: Game, sign: int, *action: float) -> list[float]:
@@ -34,7 +34,7 @@ def act(game: Game, sign: int, *action: float) -> list[float]:
 
 
 def put(game: Game, sign: int, x: float, y: float, vx: float = 0.0, vy: float = 0.0, angle: float = 0.0) -> None:
-    """Put a player at a place in its own frame."""
+    """Put a player at a position in its own frame."""
     skater = game.rink.one if sign > 0 else game.rink.two
     skater.body.transform = ((5 + sign * x, 4 + sign * y), angle)
     skater.body.linearVelocity = (sign * vx, sign * vy)
@@ -227,8 +227,8 @@ def test_starts_fill_their_ranges_and_stay_in_them() -> None:
 
 
 def ranges(starts: list[Start], what: str, x: tuple[float, float], y: tuple[float, float]) -> None:
-    places = np.array([getattr(start, what) for start in starts])
-    for values, (low, high) in zip(places.T, (x, y), strict=True):
+    positions = np.array([getattr(start, what) for start in starts])
+    for values, (low, high) in zip(positions.T, (x, y), strict=True):
         assert low <= values.min() < low + 0.05
         assert high - 0.05 < values.max() <= high
 

@@ -38,11 +38,11 @@ def play(env: KeysEnv, choose: Any, **reset: Any) -> tuple[bool, int]:
 
 
 @pytest.mark.parametrize("doors", range(MOST_DOORS + 1))
-def test_the_wise_always_arrive_and_chance_arrives_the_less_the_more_doors_there_are(doors: int) -> None:
+def test_the_wise_always_arrive_and_random_actions_arrive_the_less_the_more_doors_there_are(doors: int) -> None:
     env = KeysEnv()
     assert all(play(env, wise, seed=seed, options={"doors": doors})[0] for seed in range(200))
-    dice = np.random.default_rng(0)
-    lucky = np.mean([play(env, lambda _: dice.integers(4), seed=seed, options={"doors": doors})[0] for seed in range(200)])
+    rng = np.random.default_rng(0)
+    lucky = np.mean([play(env, lambda _: rng.integers(4), seed=seed, options={"doors": doors})[0] for seed in range(200)])
     assert lucky < {0: 0.8, 1: 0.15}.get(doors, 0.02)
     if doors == 0:
         assert lucky > 0.2
@@ -66,7 +66,7 @@ def test_the_checker_finds_nothing_and_seeds_hold() -> None:
         assert one[1:4] == other[1:4]
 
 
-def test_a_picture_shows_what_is_there() -> None:
+def test_a_rendered_frame_shows_what_is_there() -> None:
     env = KeysEnv(doors=2, render_mode="rgb_array")
     env.reset(seed=0)
     before = env.render()

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from cursus.errors import CheckpointError
 from cursus.runs import checkpoint
 from cursus.runs.checkpoint import decode, encode
-from cursus.errors import CheckpointError
 
 leaves = (
     st.none()

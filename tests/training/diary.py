@@ -16,7 +16,7 @@ _numbers = count()
 
 
 class Diary(gymnasium.Env[Any, Any]):
-    """Observes (place of the drill, number of the episode, step, weight of touch) for `length` steps or a few more."""
+    """Observes (index of the drill, number of the episode, step, weight of touch) for `length` steps or a few more."""
 
     observation_space = spaces.Box(-1e9, 1e9, (4,), np.float32)
     action_space = spaces.Discrete(2)
@@ -35,7 +35,7 @@ class Diary(gymnasium.Env[Any, Any]):
 
     def _look(self) -> Any:
         weights = self.params.get("weights", {})
-        return np.array([self.params.get("place", 0), self.number, self.now, weights.get("touch", 0.0)], np.float32)
+        return np.array([self.params.get("index", 0), self.number, self.now, weights.get("touch", 0.0)], np.float32)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.now += 1
@@ -46,7 +46,7 @@ class Diary(gymnasium.Env[Any, Any]):
 
 
 def agent(num_envs: int, **more: Any) -> DDDQN:
-    return DDDQN(4, 2, num_envs=num_envs, hidden=(8,), batch_size=8, replay_size=4000, **{"gamma": 0.9, **more})
+    return DDDQN(4, 2, num_envs=num_envs, hidden=(8,), batch_size=8, buffer_size=4000, **{"gamma": 0.9, **more})
 
 
 def drills(**ramps: cursus.tasks.Ramp) -> cursus.tasks.Drills:
@@ -55,9 +55,9 @@ def drills(**ramps: cursus.tasks.Ramp) -> cursus.tasks.Drills:
     return cursus.tasks.Drills(
         [
             cursus.tasks.Drill(
-                name, {"a": {"place": place, "option": "a"}, "b": {"place": place, "option": "b"}}, ramp=ramps.get(name)
+                name, {"a": {"index": index, "option": "a"}, "b": {"index": index, "option": "b"}}, ramp=ramps.get(name)
             )
-            for place, name in enumerate(names)
+            for index, name in enumerate(names)
         ]
     )
 
@@ -71,14 +71,14 @@ def phases(tasks: cursus.tasks.Drills, episodes: int = 20) -> cursus.Phases:
     )
 
 
-def make(num_envs: int, course: cursus.Curriculum, **more: Any) -> Any:
+def make(num_envs: int, curriculum: cursus.Curriculum, **more: Any) -> Any:
     Diary.pages.clear()
     diary = {key: more.pop(key) for key in ("length", "truncates") if key in more}
-    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 5, **more}
-    return cursus.make_vec(lambda: Diary(**diary), num_envs, curriculum=course, **settings)
+    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 0, "seed": 5, **more}
+    return cursus.make_vec(lambda: Diary(**diary), num_envs, curriculum=curriculum, **settings)
 
 
 def stored(learner: DDDQN) -> dict[str, Any]:
     """Everything in the replay."""
-    columns: dict[str, Any] = learner.replay.state()["columns"]
+    columns: dict[str, Any] = learner.replay_buffer.state()["columns"]
     return columns

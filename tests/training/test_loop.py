@@ -19,6 +19,7 @@ from cursus.agents import DDDQN
 from cursus.errors import DivergedError, ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
 from cursus.training import train_agent as train
+from waiting import wait_for_checkpoints
 
 
 class Match(gymnasium.Env[Any, Any]):
@@ -46,19 +47,19 @@ class Match(gymnasium.Env[Any, Any]):
 
 
 def make(num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
-    course = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
-    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, **more}
-    return cursus.make_vec(Match, num_envs, curriculum=course, run=run, resume=resume, **settings)
+    curriculum = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
+    settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 0, "seed": 3, **more}
+    return cursus.make_vec(Match, num_envs, curriculum=curriculum, run=run, resume=resume, **settings)
 
 
 def agent(num_envs: int = 8, **more: Any) -> DDDQN:
-    small: dict[str, Any] = {"hidden": (32,), "batch_size": 64, "replay_size": 5000, "learning_rate": 3e-3, **more}
-    return DDDQN(4, 4, num_envs=num_envs, gamma=0.5, target_share=0.05, epsilon_steps=3000, epsilon_end=0.02, **small)
+    small: dict[str, Any] = {"hidden": (32,), "batch_size": 64, "buffer_size": 5000, "learning_rate": 3e-3, **more}
+    return DDDQN(4, 4, num_envs=num_envs, gamma=0.5, tau=0.05, epsilon_steps=3000, epsilon_end=0.02, **small)
 
 
 def test_an_agent_learns_and_is_promoted() -> None:
     envs = make()
-    result = train(envs, agent(), steps=8000, updates_per_env_step=0.25, warmup_steps=200)
+    result = train(envs, agent(), steps=8000, updates_per_env_step=0.25, learning_starts=200)
     assert envs.teacher.curriculum.stage == "all"
     assert result.mean_return > 2.5
     assert result.episodes == pytest.approx(8000 / 3, rel=0.01)
@@ -69,25 +70,25 @@ def test_an_agent_learns_and_is_promoted() -> None:
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
 def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
     envs, learner = make(num_envs), agent(num_envs)
-    result = train(envs, learner, steps=320, updates_per_env_step=ratio, warmup_steps=160)
+    result = train(envs, learner, steps=320, updates_per_env_step=ratio, learning_starts=160)
     assert result.updates == learner.updates == int(160 * ratio)
     envs.close()
 
 
 def test_what_follows_an_end_is_the_true_last_observation() -> None:
     envs, learner = make(1), agent(1)
-    train(envs, learner, steps=300, warmup_steps=300)
-    batch = learner.replay.sample(2000)
+    train(envs, learner, steps=300, learning_starts=300)
+    batch = learner.replay_buffer.sample(2000)
     assert set(np.unique(batch.discounts).tolist()) == {0.0, 0.5}
     assert np.mean(batch.discounts == 0) == pytest.approx(1 / 3, abs=0.05)
-    assert (batch.following.sum(axis=1) == 1).all()
+    assert (batch.next_observations.sum(axis=1) == 1).all()
     envs.close()
 
 
 def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
     run = tmp_path / "run"
     envs = make(run=run)
-    train(envs, agent(), steps=2000, warmup_steps=100, updates_per_env_step=0.1, report_every=500, run=run)
+    train(envs, agent(), steps=2000, learning_starts=100, updates_per_env_step=0.1, report_every=500, run=run)
     envs.close()
     rows = list(read_metrics(run / "metrics.jsonl"))
     assert [row["step"] for row in rows] == [504, 1008, 1512, 2000]
@@ -95,7 +96,7 @@ def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
     assert [name for name in rows[-1] if name not in ("step", "time") and definition(name) is None] == []
     again = make(run=run, resume=True)
     learner = agent()
-    result = train(again, learner, steps=2400, warmup_steps=100, updates_per_env_step=0.1, run=run)
+    result = train(again, learner, steps=2400, learning_starts=100, updates_per_env_step=0.1, run=run)
     assert result.steps == 2400
     assert learner.steps == 2400
     again.close()
@@ -104,7 +105,7 @@ def test_metrics_and_checkpoints_lie_in_the_run_folder(tmp_path: Path) -> None:
 def practise(run: str) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     envs = make(run=Path(run), resume=(Path(run) / "config.json").exists())
-    train(envs, agent(), steps=10**9, warmup_steps=100, updates_per_env_step=0.05, checkpoint_every=400, run=run)
+    train(envs, agent(), steps=10**9, learning_starts=100, updates_per_env_step=0.05, checkpoint_every=400, run=run)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -112,10 +113,7 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path)
     run = tmp_path / "run"
     process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
     process.start()
-    deadline = time.monotonic() + 60
-    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_for_checkpoints(run)
     os.kill(process.pid, how)
     process.join(20)
     ended = process.exitcode is not None
@@ -124,7 +122,7 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, tmp_path: Path)
     envs, learner = make(run=run, resume=True), agent()
     before = int(envs.teacher.caller_state["steps"])
     assert before >= 400
-    result = train(envs, learner, steps=before + 80, warmup_steps=100, updates_per_env_step=0.05, run=run)
+    result = train(envs, learner, steps=before + 80, learning_starts=100, updates_per_env_step=0.05, run=run)
     assert result.steps == before + 80
     counts = envs.teacher.counts
     assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
@@ -135,7 +133,7 @@ def weights(learner: Any) -> Any:
     return np.concatenate([each.ravel() for each in learner.state()["networks"]["q"].values()])
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_a_resumed_training_equals_one_that_was_never_stopped(n_step: int, num_workers: int, tmp_path: Path) -> None:
     found = {}
@@ -144,7 +142,7 @@ def test_a_resumed_training_equals_one_that_was_never_stopped(n_step: int, num_w
         for stop in stops:
             envs = make(run=run, resume=run.exists(), seed_episodes=True, num_workers=num_workers)
             learner = agent(n_step=n_step)
-            train(envs, learner, steps=stop, updates_per_env_step=0.25, warmup_steps=200, run=run)
+            train(envs, learner, steps=stop, updates_per_env_step=0.25, learning_starts=200, run=run)
             decided = [(each.ticket, each.text) for each in envs.teacher.decisions]
             found[name] = (decided, envs.teacher.counts, weights(learner))
             envs.close()
@@ -160,18 +158,18 @@ class Forgetful(Match):
         return super().reset(seed=time.monotonic_ns(), options=options)
 
 
-def test_an_environment_that_does_not_repeat_itself_begins_anew_and_says_so(tmp_path: Path) -> None:
+def test_an_environment_that_does_not_repeat_itself_is_restarted_and_says_so(tmp_path: Path) -> None:
     def go(steps: int, resume: bool) -> Any:
-        settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 1, "seed": 3, "seed_episodes": True}
-        course = cursus.Staged(["left", "all"])
-        envs = cursus.make_vec(Forgetful, 8, curriculum=course, run=tmp_path / "run", resume=resume, **settings)
-        result = train(envs, agent(), steps=steps, warmup_steps=10**6, run=tmp_path / "run")
+        settings: dict[str, Any] = {"autoreset": "same_step", "num_workers": 0, "seed": 3, "seed_episodes": True}
+        curriculum = cursus.Staged(["left", "all"])
+        envs = cursus.make_vec(Forgetful, 8, curriculum=curriculum, run=tmp_path / "run", resume=resume, **settings)
+        result = train(envs, agent(), steps=steps, learning_starts=10**6, run=tmp_path / "run")
         counts = envs.teacher.counts
         envs.close()
         return result, counts
 
     go(80, resume=False)
-    with pytest.warns(ResumeWarning, match="begin anew"):
+    with pytest.warns(ResumeWarning, match="are restarted"):
         result, counts = go(160, resume=True)
     assert result.steps == 160
     assert counts.withdrawn > 0
@@ -193,7 +191,7 @@ def test_a_step_that_fails_half_way_is_no_place_to_go_on_from(after: int, tmp_pa
 
             learner.observe = broken  # type: ignore[method-assign]
         try:
-            settings: dict[str, Any] = {"updates_per_env_step": 0.25, "warmup_steps": 200, "checkpoint_every": 800}
+            settings: dict[str, Any] = {"updates_per_env_step": 0.25, "learning_starts": 200, "checkpoint_every": 800}
             train(envs, learner, steps=steps, run=run, **settings)
         finally:
             envs.close()
@@ -207,22 +205,22 @@ def test_a_step_that_fails_half_way_is_no_place_to_go_on_from(after: int, tmp_pa
 
 def test_learning_that_diverges_is_an_error_and_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
     envs, learner = make(run=tmp_path / "run"), agent()
-    train(envs, learner, steps=800, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+    train(envs, learner, steps=800, updates_per_env_step=0.25, learning_starts=200, run=tmp_path / "run")
     envs.close()
     envs, learner = make(run=tmp_path / "run", resume=True), agent()
-    sample = learner.replay.sample
+    sample = learner.replay_buffer.sample
 
     def poisoned(*given: Any, **named: Any) -> Any:
         batch = sample(*given, **named)
         batch.rewards[0] = np.nan
         return batch
 
-    learner.replay.sample = poisoned  # type: ignore[method-assign]
+    learner.replay_buffer.sample = poisoned  # type: ignore[method-assign]
     with pytest.raises(DivergedError, match="learning has diverged"):
-        train(envs, learner, steps=4000, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+        train(envs, learner, steps=4000, updates_per_env_step=0.25, learning_starts=200, run=tmp_path / "run")
     envs.close()
     envs, learner = make(run=tmp_path / "run", resume=True), agent()
-    train(envs, learner, steps=1600, updates_per_env_step=0.25, warmup_steps=200, run=tmp_path / "run")
+    train(envs, learner, steps=1600, updates_per_env_step=0.25, learning_starts=200, run=tmp_path / "run")
     assert np.isfinite(weights(learner)).all()
     envs.close()
 
@@ -238,7 +236,7 @@ def test_a_run_is_resumed_with_as_many_environments(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_refused() -> None:
-    envs = cursus.make_vec(Match, 2, num_workers=1)
+    envs = cursus.make_vec(Match, 2, num_workers=0)
     with pytest.raises(SettingsError, match="same_step"):
         train(envs, agent(2), steps=10)
     envs.close()

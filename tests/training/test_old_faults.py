@@ -17,7 +17,7 @@ from cursus.agents import DDDQN
 from cursus.envs.hockey import HockeyEnv
 from cursus.runs import read_events
 from cursus.training import Opponents, Training, train_agent
-from cursus.training.mirror import Mirror
+from cursus.training.hockey import Mirror
 
 RAMP = cursus.tasks.Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=6, linear=8)
 MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
@@ -27,9 +27,9 @@ MANY = pytest.mark.parametrize("num_envs", [1, 3, 8])
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_no_transition_reaches_from_one_episode_into_the_next(num_envs: int, n_step: int) -> None:
     envs, learner = make(num_envs, phases(drills(first=RAMP))), agent(num_envs, n_step=n_step)
-    train_agent(envs, learner, steps=400, warmup_steps=40, updates_per_env_step=0.1)
+    train_agent(envs, learner, steps=400, learning_starts=40, updates_per_env_step=0.1)
     rows = stored(learner)
-    before, after = rows["observations"], rows["following"]
+    before, after = rows["observations"], rows["next_observations"]
     assert len(before) > 200
     assert np.array_equal(before[:, [0, 1, 3]], after[:, [0, 1, 3]])
     assert (after[:, 2] > before[:, 2]).all()
@@ -41,9 +41,9 @@ def test_no_transition_reaches_from_one_episode_into_the_next(num_envs: int, n_s
 @pytest.mark.parametrize("truncates", [True, False])
 def test_time_that_is_over_is_not_the_end_of_the_world(num_envs: int, truncates: bool) -> None:
     envs, learner = make(num_envs, phases(drills()), truncates=truncates), agent(num_envs)
-    train_agent(envs, learner, steps=240, warmup_steps=1000)
+    train_agent(envs, learner, steps=240, learning_starts=1000)
     rows = stored(learner)
-    last = rows["following"][:, 2] == 4 + rows["following"][:, 1] % 3
+    last = rows["next_observations"][:, 2] == 4 + rows["next_observations"][:, 1] % 3
     assert last.sum() > 20
     assert set(rows["discounts"][last].tolist()) == {np.float32(0.9) if truncates else 0.0}
     assert set(rows["discounts"][~last].tolist()) == {np.float32(0.9)}
@@ -53,7 +53,7 @@ def test_time_that_is_over_is_not_the_end_of_the_world(num_envs: int, truncates:
 @MANY
 def test_shaping_moves_with_every_episode_and_holds_within_one(num_envs: int) -> None:
     envs, learner = make(num_envs, phases(drills(first=RAMP), episodes=40)), agent(num_envs)
-    train_agent(envs, learner, steps=40 * 4, warmup_steps=1000)
+    train_agent(envs, learner, steps=40 * 4, learning_starts=1000)
     touches = [page["params"]["weights"]["touch"] for page in Diary.pages]
     assert touches == sorted(touches, reverse=True)
     assert touches[0] == 10.0
@@ -70,7 +70,7 @@ def test_shaping_moves_with_every_episode_and_holds_within_one(num_envs: int) ->
 @MANY
 def test_a_phase_change_throws_no_episode_away_and_counts_exactly(num_envs: int, tmp_path: Path) -> None:
     envs, learner = make(num_envs, phases(drills(), episodes=15), run=tmp_path / "run"), agent(num_envs)
-    result = train_agent(envs, learner, warmup_steps=10**6, run=tmp_path / "run")
+    result = train_agent(envs, learner, learning_starts=10**6, run=tmp_path / "run")
     assert result.completed
     counts = envs.teacher.counts
     assert counts.lost == counts.withdrawn == 0
@@ -90,10 +90,10 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
         envs,
         learner,
         steps=520,
-        warmup_steps=48,
+        learning_starts=48,
         updates_per_env_step=1.0,
         report_every=num_envs,
-        forget_before=["second", "third"],
+        clear_buffer_before=["second", "third"],
         on_report=lambda now: updates.append((now.steps, now.updates)),
     )
     assert set(np.unique(stored(learner)["observations"][:, 0]).tolist()) == {2.0}
@@ -105,11 +105,16 @@ def test_a_cleared_replay_holds_the_new_phase_alone_and_warms_up_again(num_envs:
 
 
 @pytest.mark.parametrize("n_step", [1, 4])
-@pytest.mark.parametrize("warmup_steps", [0, 5])
-def test_learning_begins_only_when_there_is_something_to_learn_from(n_step: int, warmup_steps: int) -> None:
+@pytest.mark.parametrize("learning_starts", [0, 5])
+def test_learning_begins_only_when_there_is_something_to_learn_from(n_step: int, learning_starts: int) -> None:
     envs, learner = make(16, phases(drills(), episodes=20), length=8), agent(16, n_step=n_step)
     train_agent(
-        envs, learner, steps=1600, warmup_steps=warmup_steps, updates_per_env_step=0.05, forget_before=["second", "third"]
+        envs,
+        learner,
+        steps=1600,
+        learning_starts=learning_starts,
+        updates_per_env_step=0.05,
+        clear_buffer_before=["second", "third"],
     )
     assert learner.updates > 0
     envs.close()
@@ -118,7 +123,7 @@ def test_learning_begins_only_when_there_is_something_to_learn_from(n_step: int,
 @MANY
 def test_a_mixture_is_drawn_for_every_episode_and_environment(num_envs: int) -> None:
     envs, learner = make(num_envs, phases(drills(), episodes=1000)), agent(num_envs)
-    train_agent(envs, learner, steps=60 * 5, warmup_steps=10**6)
+    train_agent(envs, learner, steps=60 * 5, learning_starts=10**6)
     options = [page["params"]["option"] for page in Diary.pages]
     assert set(Counter(options)) == {"a", "b"}
     changes = sum(one != other for one, other in pairwise(options))
@@ -130,7 +135,7 @@ def test_checkpoints_are_written_at_fixed_steps_and_once(tmp_path: Path) -> None
     for num_envs in (1, 3, 8):
         run = tmp_path / str(num_envs)
         envs, learner = make(num_envs, phases(drills(), episodes=10**6), run=run), agent(num_envs)
-        train_agent(envs, learner, steps=480, warmup_steps=10**6, checkpoint_every=96, run=run)
+        train_agent(envs, learner, steps=480, learning_starts=10**6, checkpoint_every=96, run=run)
         envs.close()
         written = [event for event in read_events(run) if event["event"] == "checkpoint"]
         assert len(written) == 1 + 480 // 96 + (480 % 96 != 0 or 1)  # at the beginning, at every 96 steps, at the end
@@ -142,9 +147,11 @@ def test_training_goes_on_with_nobody_on_the_other_side() -> None:
         {"alone": {"mode": "shooting", "opponent": "none"}, "weak": {"mode": "defense", "opponent": "weak"}}
     )
     envs = cursus.make_vec(
-        lambda: HockeyEnv(discrete=True), 4, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=1, seed=0
+        lambda: HockeyEnv(discrete=True), 4, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=0, seed=0
     )
-    result = train_agent(envs, DDDQN(18, 8, num_envs=4, hidden=(16,)), steps=800, warmup_steps=200, updates_per_env_step=0.05)
+    result = train_agent(
+        envs, DDDQN(18, 8, num_envs=4, hidden=(16,)), steps=800, learning_starts=200, updates_per_env_step=0.05
+    )
     assert result.updates == 30
     envs.close()
 
@@ -156,10 +163,10 @@ def test_an_episode_that_is_too_long_is_cut_and_begun_anew(tmp_path: Path) -> No
         "agent": {"type": "DDDQN", "hidden": [8]},
         "phases": [{"name": "games", "episodes": 10**6, "opponent": "weak"}],
         "environment": {"max_episode_steps": 20},
-        "training": {"steps": 800, "warmup_steps": 10**6},
+        "training": {"steps": 800, "learning_starts": 10**6},
         "evaluation": {"every": 0, "games": 2, "opponents": ["weak"]},
     }
-    train(config, num_envs=4, num_workers=1, run=tmp_path / "run")
+    train(config, num_envs=4, num_workers=0, run=tmp_path / "run")
     lengths = [length for event in read_events(tmp_path / "run") if event["event"] == "finish" for length in event["length"]]
     assert len(lengths) >= 30
     assert max(lengths) == 20
@@ -168,31 +175,31 @@ def test_an_episode_that_is_too_long_is_cut_and_begun_anew(tmp_path: Path) -> No
 @pytest.mark.parametrize("fineness", [None, 2, 3, 5])
 def test_the_mirror_turns_states_and_actions_alike(fineness: int | None) -> None:
     """Playing mirrored actions in a mirrored game gives the mirrored game."""
-    from cursus.agents.replay import Batch
+    from cursus.agents.replay_buffer import Batch
     from cursus.envs.hockey import discrete_actions
 
     env = HockeyEnv(opponent="none")
-    dice = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     table = None if fineness is None else np.array(discrete_actions(fineness=fineness), np.float32)
     for _ in range(5):
-        before, _ = env.reset(seed=int(dice.integers(1000)), options={"mode": "shooting"})
-        action = dice.uniform(-1, 1, 4).astype(np.float32) if table is None else np.int64(dice.integers(len(table)))
+        before, _ = env.reset(seed=int(rng.integers(1000)), options={"mode": "shooting"})
+        action = rng.uniform(-1, 1, 4).astype(np.float32) if table is None else np.int64(rng.integers(len(table)))
         batch = Batch(
             observations=np.stack([before] * 64),
             actions=np.stack([action] * 64),
             rewards=np.zeros(64, np.float32),
-            following=np.stack([before] * 64),
+            next_observations=np.stack([before] * 64),
             discounts=np.zeros(64, np.float32),
             weights=np.ones(64, np.float32),
-            places=np.arange(64),
+            indices=np.arange(64),
         )
-        number = int(dice.integers(100))
+        number = int(rng.integers(100))
         Mirror(keep_mode=True, fineness=fineness)(batch, number)
         turned = np.flatnonzero((batch.observations != before).any(axis=1))
         assert turned.tolist() == list(range(number % 2, 64, 2))
         row = turned[0]
         sideways = [1, 2, 4, 5, 7, 8, 10, 11, 13, 15]
-        straight = [place for place in range(18) if place not in sideways]
+        straight = [index for index in range(18) if index not in sideways]
         assert np.array_equal(batch.observations[row][sideways], -before[sideways])
         assert np.array_equal(batch.observations[row][straight], before[straight])
         given = action if table is None else table[action]
@@ -204,7 +211,7 @@ def test_every_episode_has_a_seed_of_its_own_which_is_that_of_its_ticket() -> No
     seeds = []
     for num_envs in (1, 8):
         envs, learner = make(num_envs, phases(drills(), episodes=1000), seed_episodes=True), agent(num_envs)
-        train_agent(envs, learner, steps=240, warmup_steps=10**6)
+        train_agent(envs, learner, steps=240, learning_starts=10**6)
         seeds.append([page["seed"] for page in Diary.pages])
         envs.close()
     alone, together = seeds
@@ -221,7 +228,7 @@ def test_who_plays_is_whom_the_task_names_in_every_step(num_envs: int) -> None:
         num_envs,
         curriculum=cursus.Uniform(tasks),
         autoreset="same_step",
-        num_workers=1,
+        num_workers=0,
         seed=4,
     )
     learner = DDDQN(18, 8, num_envs=num_envs, hidden=(8,))
@@ -233,7 +240,7 @@ def test_who_plays_is_whom_the_task_names_in_every_step(num_envs: int) -> None:
         seen.update(named)
         assert others.playing.get("self", []) == [env for env, name in enumerate(named) if name == "self"]
 
-    settings: dict[str, Any] = {"warmup_steps": 10**6, "report_every": num_envs, "on_report": compare}
+    settings: dict[str, Any] = {"learning_starts": 10**6, "report_every": num_envs, "on_report": compare}
     train_agent(envs, learner, steps=100 * num_envs, opponents=others, **settings)
     assert seen == {"self", "weak", "none"}
     envs.close()

@@ -1,4 +1,4 @@
-"""Pictures of trainings."""
+"""Plots of trainings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cursus.errors import LedgerError, MissingExtra
 from cursus.metrics import JsonlWriter
 from cursus.runs import read_events
 from cursus.training.evaluate import Score
-from cursus.training.plots import Span, phases, plot_training, series
+from cursus.training.plots import PhaseBand, phases, plot_training, series
 
 PHASES = ("shooting", "defence", "weak opponent", "strong opponent")
 
@@ -29,27 +29,27 @@ PHASES = ("shooting", "defence", "weak opponent", "strong opponent")
 def write(run: Path, rows: Sequence[tuple[int, dict[str, float]]]) -> Path:
     run.mkdir(parents=True, exist_ok=True)
     with JsonlWriter(run / "metrics.jsonl") as writer:
-        for step, figures in rows:
-            writer.write(step, figures)
+        for step, metrics in rows:
+            writer.write(step, metrics)
     return run
 
 
 def practise(run: Path, names: Sequence[str] = PHASES, per_phase: int = 20, index: bool = True, points: int = 300) -> Path:
     """A run like those of the training loop: four phases, noisy curves, an evaluation now and then."""
-    course = cursus.Phases([cursus.curricula.Phase(name, cursus.Uniform(2), episodes=per_phase) for name in names])
+    curriculum = cursus.Phases([cursus.curricula.Phase(name, cursus.Uniform(2), episodes=per_phase) for name in names])
     rng = np.random.default_rng(0)
-    with cursus.Teacher(course, run=run) as teacher, JsonlWriter(run / "metrics.jsonl") as writer:
+    with cursus.Teacher(curriculum, run=run) as teacher, JsonlWriter(run / "metrics.jsonl") as writer:
         for row in range(points):
             share = (row + 1) / points
             phase = min(int(share * len(names)), len(names) - 1)
             while teacher.counts.finished < per_phase * phase:
                 given = teacher.assign([0])
                 teacher.report(given.tickets, success=[True], returns=[1.0], lengths=[1])
-            writer.write(4000 * (row + 1), figures(share, phase, rng, index=index, with_evaluation=row % 25 == 24))
+            writer.write(4000 * (row + 1), metrics(share, phase, rng, index=index, with_evaluation=row % 25 == 24))
     return run
 
 
-def figures(share: float, phase: int, rng: np.random.Generator, index: bool, with_evaluation: bool) -> dict[str, float]:
+def metrics(share: float, phase: int, rng: np.random.Generator, index: bool, with_evaluation: bool) -> dict[str, float]:
     inside = share * 4 - phase
     success = min(max(0.25 + 0.6 * inside - 0.1 * phase + 0.04 * rng.normal(), 0.02), 0.98)
     row = {
@@ -69,12 +69,12 @@ def figures(share: float, phase: int, rng: np.random.Generator, index: bool, wit
     if with_evaluation:
         for name, best in (("weak", 0.9), ("strong", 0.7)):
             wins = int(100 * best / (1 + np.exp(-10 * (share - (0.4 if name == "weak" else 0.75)))))
-            row |= Score(name, 100, wins, 0, 100 - wins, 0.0, 0.0).figures()
+            row |= Score(name, 100, wins, 0, 100 - wins, 0.0, 0.0).metrics()
     return row
 
 
 def panels_of(run: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The axes of the picture, by title."""
+    """The axes of the plot, by title."""
     drawn: list[Figure] = []
     save = Figure.savefig
 
@@ -99,8 +99,8 @@ def test_a_whole_training_has_all_panels_and_phases(tmp_path: Path, monkeypatch:
     assert len(panels["won in evaluation"].lines[0].get_xdata()) == 12
     assert [line.get_label() for line in panels["losses"].lines] == ["critic loss", "temperature loss"]
     assert panels["success"].collections
-    with Image.open(tmp_path / "run" / "training.png") as picture:
-        assert picture.width > 1200
+    with Image.open(tmp_path / "run" / "training.png") as image:
+        assert image.width > 1200
 
 
 def test_curves_are_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_curves_are_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_one_row_is_a_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = Score("weak", 10, 5, 3, 2, 0.0, 0.0).figures()
+    scores = Score("weak", 10, 5, 3, 2, 0.0, 0.0).metrics()
     panels = panels_of(write(tmp_path / "run", [(1000, {"rollout/mean_return": 2.0, **scores})]), monkeypatch)
     assert list(panels) == ["mean return", "won in evaluation"]
     assert all(panel.lines[0].get_marker() == "o" for panel in panels.values())
@@ -124,11 +124,11 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
         plot_training(tmp_path)
     with pytest.raises(LedgerError, match="no rows yet"):
         plot_training(write(tmp_path / "empty", []))
-    with pytest.raises(LedgerError, match=r"no figure of a training: it has step, time, overview/coverage"):
+    with pytest.raises(LedgerError, match=r"no metric of a training: it has step, time, overview/coverage"):
         plot_training(write(tmp_path / "other", [(1, {"overview/coverage": 1.0})]))
 
 
-def test_the_picture_can_go_elsewhere_and_names_may_look_like_formulas(tmp_path: Path) -> None:
+def test_the_plot_can_go_elsewhere_and_names_may_look_like_formulas(tmp_path: Path) -> None:
     run = practise(tmp_path / "run $x_{", ["a$x_{", "b$"], points=10)
     assert plot_training(run, tmp_path / "there.png") == tmp_path / "there.png"
     assert not (run / "training.png").exists()
@@ -142,7 +142,7 @@ def test_phases_are_found_by_time_where_rows_do_not_name_them(tmp_path: Path, mo
     decisions = [event for event in read_events(run) if event["event"] == "decision"]
     moment = decisions[0]["time"]
     times = [moment - 10, moment - 5, *(each["time"] + 1 for each in decisions)]
-    rows: list[dict[str, float]] = [{"step": 100 * place, "time": time} for place, time in enumerate(times)]
+    rows: list[dict[str, float]] = [{"step": 100 * index, "time": time} for index, time in enumerate(times)]
     found = phases(rows, decisions)
     assert [span.name for span in found] == list(PHASES)
     assert found[0].begin == 0
@@ -160,14 +160,19 @@ def decision(kind: str, left: str, entered: str, time: float = 0.0) -> dict[str,
 def test_stages_count_only_where_there_are_no_phases() -> None:
     rows = [{"step": float(step), "time": float(step)} for step in (0, 100)]
     stages = [decision("promotion", "a", "b", 20), decision("demotion", "b", "a", 50), decision("promotion", "a", "b", 60)]
-    assert phases(rows, stages) == [Span("a", 0, 20), Span("b", 20, 50), Span("a", 50, 60), Span("b", 60, 100)]
-    assert phases(rows, [*stages, decision("phase", "one", "two", 30)]) == [Span("one", 0, 30), Span("two", 30, 100)]
+    assert phases(rows, stages) == [
+        PhaseBand("a", 0, 20),
+        PhaseBand("b", 20, 50),
+        PhaseBand("a", 50, 60),
+        PhaseBand("b", 60, 100),
+    ]
+    assert phases(rows, [*stages, decision("phase", "one", "two", 30)]) == [PhaseBand("one", 0, 30), PhaseBand("two", 30, 100)]
     assert phases(rows, [{"kind": "mix", "evidence": {}, "time": 5.0}]) == []
 
 
 def test_an_index_without_a_name_is_numbered() -> None:
     rows = [{"step": float(step), "progress/phase_index": index} for step, index in ((10, 0), (20, 0), (30, 1), (40, 2))]
-    assert phases(rows, [decision("phase", "warm-up", "main")]) == [Span("warm-up", 0, 30), Span("main", 30, 40)]
+    assert phases(rows, [decision("phase", "warm-up", "main")]) == [PhaseBand("warm-up", 0, 30), PhaseBand("main", 30, 40)]
     assert [span.name for span in phases([*rows, {"step": 50.0}], [])] == ["phase 1", "phase 2", "phase 3"]
 
 
@@ -175,7 +180,7 @@ def test_an_index_without_a_name_is_numbered() -> None:
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), min_size=1, max_size=30),
     st.lists(st.sampled_from(["a", "b", "c"]), max_size=4),
 )
-def test_phases_cover_the_picture_without_gaps(rows: list[tuple[int, int]], names: list[str]) -> None:
+def test_phases_cover_the_plot_without_gaps(rows: list[tuple[int, int]], names: list[str]) -> None:
     found = phases(
         [{"step": float(step), "progress/phase_index": float(index)} for step, index in rows],
         [decision("phase", "start", name) for name in names],

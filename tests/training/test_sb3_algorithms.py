@@ -1,4 +1,4 @@
-"""Algorithms of Stable-Baselines3 in our loop's place: real ones, in a tiny environment and in real hockey."""
+"""Algorithms of Stable-Baselines3 instead of our loop: real ones, in a tiny environment and in real hockey."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from cursus.config import build
 from cursus.errors import ConfigError, SettingsError, StateError
 from cursus.metrics import definition, read_metrics
 from cursus.training import train
-from cursus.training.course import course_of, external_names
-from cursus.training.environment import hockey_score, make_env
+from cursus.training.build import build_curriculum, external_names, make_env
 from cursus.training.evaluate import evaluate
+from cursus.training.hockey import hockey_score
+from cursus.training.opponents import PlayerViews
 from cursus.training.plan import TrainingPlan, read_plan
 from cursus.training.sb3 import SB3Learner, recipes, train_sb3
-from cursus.training.sb3.plan import _rhythm
-from cursus.training.seats import Seats
+from cursus.training.sb3.learner import _rhythm
+from waiting import wait_for_checkpoints
 
 SMALL: dict[str, dict[str, Any]] = {
     "PPO": {"n_steps": 32, "batch_size": 64, "n_epochs": 5, "learning_rate": 5e-3, "gamma": 0.5},
@@ -77,16 +78,22 @@ def learner(
     """For `Match`, whose actions are continuous where the algorithm cannot do otherwise."""
     env = Match(continuous=algo in ("SAC", "TD3", "DDPG"))
     plan = build({"type": f"sb3:{algo}", **SMALL[algo], **more}, types=recipes())
-    seats = Seats(env.observation_space, env.action_space, players=players)
-    training = training or TrainingPlan(steps=4000, warmup_steps=200, updates_per_env_step=0.25)
-    return plan.make(seats, num_envs=num_envs, device="cpu", seed=seed, training=training)
+    views = PlayerViews(env.observation_space, env.action_space, players=players)
+    training = training or TrainingPlan(steps=4000, learning_starts=200, updates_per_env_step=0.25)
+    return plan.make(views, num_envs=num_envs, device="cpu", seed=seed, training=training)
 
 
 def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
-    course = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
-    settings: dict[str, Any] = {"curriculum": course, "autoreset": "same_step", "num_workers": 1, "seed_episodes": True, **more}
+    curriculum = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
+    settings: dict[str, Any] = {
+        "curriculum": curriculum,
+        "autoreset": "same_step",
+        "num_workers": 0,
+        "seed_episodes": True,
+        **more,
+    }
     return cursus.make_vec(
-        partial(Match, taught.seats.num_actions is None), num_envs, run=run, resume=resume, seed=3, **settings
+        partial(Match, taught.views.num_actions is None), num_envs, run=run, resume=resume, seed=3, **settings
     )
 
 
@@ -104,7 +111,7 @@ def weights(taught: SB3Learner) -> Any:
 
 @pytest.mark.parametrize("algo", ["PPO", "DQN"])
 def test_an_algorithm_learns_through_the_stages(algo: str) -> None:
-    taught = learner(algo, training=TrainingPlan(steps=8000, warmup_steps=200, updates_per_env_step=0.25))
+    taught = learner(algo, training=TrainingPlan(steps=8000, learning_starts=200, updates_per_env_step=0.25))
     envs = vector(taught)
     result = train_sb3(envs, taught, steps=8000)
     assert envs.teacher.curriculum.stage == "all"
@@ -117,7 +124,7 @@ def test_an_algorithm_learns_through_the_stages(algo: str) -> None:
 @pytest.mark.parametrize("num_envs", [1, 4])
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
 def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
-    training = TrainingPlan(steps=320, warmup_steps=160, updates_per_env_step=ratio)
+    training = TrainingPlan(steps=320, learning_starts=160, updates_per_env_step=ratio)
     taught = learner("DQN", num_envs, training=training)
     envs = vector(taught, num_envs)
     result = train_sb3(envs, taught, steps=320)
@@ -132,7 +139,7 @@ def test_any_replay_ratio_is_met_to_within_one_percent(num_envs: int, ratio: flo
     assert updates / (steps * num_envs) == pytest.approx(ratio, rel=0.01)
 
 
-def test_the_end_of_the_course_ends_the_training() -> None:
+def test_the_end_of_the_curriculum_ends_the_training() -> None:
     for algo in ("PPO", "DQN"):
         taught = learner(algo)
         envs = vector(taught, curriculum=phases(20))
@@ -148,13 +155,13 @@ def test_the_end_of_the_time_ends_the_training(algo: str) -> None:
     envs = vector(taught)
     begin = time.monotonic()
     result = train_sb3(envs, taught, steps=10**9, minutes=0.01)
-    assert 0.6 <= time.monotonic() - begin < 10
+    assert time.monotonic() - begin >= 0.6
     assert 0 < result.steps < 10**9
     envs.close()
 
 
 def test_a_phase_that_forgets_begins_with_an_empty_replay() -> None:
-    taught = learner("DQN", training=TrainingPlan(steps=10_000, warmup_steps=160, updates_per_env_step=1.0))
+    taught = learner("DQN", training=TrainingPlan(steps=10_000, learning_starts=160, updates_per_env_step=1.0))
     envs = vector(taught, curriculum=phases(400))
     rows: list[tuple[int, int, int]] = []
     replay: Any = taught.model.replay_buffer
@@ -162,11 +169,11 @@ def test_a_phase_that_forgets_begins_with_an_empty_replay() -> None:
         envs,
         taught,
         report_every=8,
-        forget_before=["all"],
+        clear_buffer_before=["all"],
         on_report=lambda now: rows.append((now.steps, replay.pos, now.updates)),
     )
     envs.close()
-    first = next(place for place, row in enumerate(rows) if place and row[1] < rows[place - 1][1])
+    first = next(index for index, row in enumerate(rows) if index and row[1] < rows[index - 1][1])
     assert rows[first][0] == pytest.approx(1200, abs=48)
     still = [row[2] for row in rows[first : first + 18]]
     assert len(set(still)) == 1
@@ -221,17 +228,17 @@ def test_sb3_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_resumed_training_equals_one_that_was_never_stopped(algo: str, tmp_path: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
-    training = TrainingPlan(steps=1280, warmup_steps=100, updates_per_env_step=0.1)
+    training = TrainingPlan(steps=1280, learning_starts=100, updates_per_env_step=0.1)
     whole = learner(algo, 4, training=training)
     envs = vector(whole, 4)
     train_sb3(envs, whole, steps=1280)
     envs.close()
-    for place, end in enumerate((640, 640, 1280)):  # the second time there is nothing to do
+    for index, end in enumerate((640, 640, 1280)):  # the second time there is nothing to do
         part = learner(algo, 4, training=training)
-        if place:  # SB3 draws from the global streams, which are part of a checkpoint
+        if index:  # SB3 draws from the global streams, which are part of a checkpoint
             part.model.set_random_seed(99)
-        envs = vector(part, 4, run=tmp_path / "run", resume=place > 0)
-        if algo == "DQN" and place == 0:  # its exploration follows from the length that was planned
+        envs = vector(part, 4, run=tmp_path / "run", resume=index > 0)
+        if algo == "DQN" and index == 0:  # its exploration follows from the length that was planned
             with pytest.raises(KeyboardInterrupt):
                 train_sb3(envs, part, steps=1280, run=tmp_path / "run", report_every=640, on_report=_interrupt_at_640)
         else:
@@ -263,9 +270,7 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, algo: str, tmp_
     run = tmp_path / "run"
     process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run), algo))
     process.start()
-    deadline = time.monotonic() + 60
-    while len(list((run / "checkpoints").glob("*.ckpt"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_checkpoints(run)
     before = max((run / "checkpoints").glob("*.ckpt"))
     os.kill(process.pid or 0, how)
     process.join(20)
@@ -365,7 +370,7 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(table: dict[str, Any], co
 
 
 def test_what_an_algorithm_cannot_do_is_refused() -> None:
-    discrete, continuous = (Seats(Match().observation_space, Match(kind).action_space) for kind in (False, True))
+    discrete, continuous = (PlayerViews(Match().observation_space, Match(kind).action_space) for kind in (False, True))
     plans = {name: build({"type": f"sb3:{name}"}, types=recipes()) for name in ALGORITHMS}
     settings: dict[str, Any] = {"num_envs": 2, "device": "cpu", "seed": 0, "training": TrainingPlan(steps=10)}
     with pytest.raises(ConfigError, match="sb3:DQN needs discrete actions"):
@@ -394,16 +399,16 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
     """The learner, its environments, and one for evaluation, as a configuration would make them."""
     chosen: Any = build(table, types=recipes())
     phase = {"name": "shooting", "mode": "shooting", "opponent": opponent, "episodes": 8}
-    plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "warmup_steps": 100}})
-    course = course_of(plan)
-    external = external_names(course)
+    plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "learning_starts": 100}})
+    curriculum = build_curriculum(plan)
+    external = external_names(curriculum)
     env = partial(make_env, plan.environment, discrete=chosen.discrete, external=external)
     first = env()
-    seats = Seats(first.observation_space, first.action_space, players=2 if external else 1)
+    views = PlayerViews(first.observation_space, first.action_space, players=2 if external else 1)
     first.close()
-    taught = chosen.make(seats, num_envs=2, device="cpu", seed=0, training=plan.training)
+    taught = chosen.make(views, num_envs=2, device="cpu", seed=0, training=plan.training)
     envs = cursus.make_vec(
-        env, 2, curriculum=course, run=run, score=hockey_score, num_workers=1, autoreset="same_step", seed_episodes=True
+        env, 2, curriculum=curriculum, run=run, score=hockey_score, num_workers=0, autoreset="same_step", seed_episodes=True
     )
     return taught, envs, env
 
@@ -417,7 +422,7 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
         ({"type": "sb3:SAC", "buffer_size": 2000, "batch_size": 16}, ("action_size", 4)),
     ],
 )
-def test_a_course_of_hockey_is_played_to_its_end(table: dict[str, Any], size: tuple[str, int | None], tmp_path: Path) -> None:
+def test_a_hockey_curriculum_is_played_to_its_end(table: dict[str, Any], size: tuple[str, int | None], tmp_path: Path) -> None:
     taught, envs, env = hockey(table, tmp_path / "run")
     result = train_sb3(envs, taught, run=tmp_path / "run", report_every=100)
     envs.close()
@@ -439,7 +444,7 @@ def test_opponents_that_learn_are_refused_before_a_folder_is_made(opponent: str,
 
 def whole(**more: Any) -> dict[str, Any]:
     phases = [{"name": "shooting", "mode": "shooting", "episodes": 6}, {"name": "games", "opponent": "weak", "episodes": 10**6}]
-    training = {"steps": 1024, "warmup_steps": 200, "updates_per_env_step": 0.05, "report_every": 256}
+    training = {"steps": 1024, "learning_starts": 200, "updates_per_env_step": 0.05, "report_every": 256}
     evaluation = {"every": 500, "games": 2, "background": False}
     return {"agent": {"type": "DDDQN"}, "phases": phases, "training": training, "evaluation": evaluation, **more}
 
@@ -448,15 +453,15 @@ def whole(**more: Any) -> dict[str, Any]:
 def test_a_whole_training_from_a_configuration(algo: str, tmp_path: Path) -> None:
     settings = [f"agent.{name}={value}" for name, value in {**SMALL[algo], "gamma": 0.9}.items()]
     run = tmp_path / "run"
-    result = train(whole(), algo=f"sb3:{algo}", settings=settings, run=run, num_envs=4, num_workers=1)
+    result = train(whole(), algo=f"sb3:{algo}", settings=settings, run=run, num_envs=4, num_workers=0)
     assert 1024 <= result.steps < 1024 + 4 * 32
     assert len(result.evaluations) >= 2
     assert load_policy(run / "weights" / "best.safetensors").settings["algo"] == algo
     before = load_policy(run / "weights" / "last.safetensors").act_batch(np.ones((2, 18)))
-    again = train(resume=run, settings=["training.steps=1024"], num_workers=1)
+    again = train(resume=run, settings=["training.steps=1024"], num_workers=0)
     assert (again.steps, again.updates) == (result.steps, result.updates)
     assert np.array_equal(load_policy(run / "weights" / "last.safetensors").act_batch(np.ones((2, 18))), before)
-    assert train(resume=run, settings=["training.steps=1200"], num_workers=1).steps >= 1200
+    assert train(resume=run, settings=["training.steps=1200"], num_workers=0).steps >= 1200
 
 
 @pytest.mark.parametrize(
@@ -471,7 +476,7 @@ def test_a_whole_training_from_a_configuration(algo: str, tmp_path: Path) -> Non
 )
 def test_errors_come_before_the_folder(algo: str, settings: list[str], complaint: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        train(whole(), algo=algo, settings=settings, run=tmp_path / "run", num_workers=1)
+        train(whole(), algo=algo, settings=settings, run=tmp_path / "run", num_workers=0)
     assert not (tmp_path / "run").exists()
 
 

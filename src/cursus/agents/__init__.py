@@ -1,4 +1,4 @@
-"""What learns. Needs PyTorch: `pip install "cursus-rl[agents]"`."""
+"""Agents: DDDQN and SAC, replay buffers, exploration noise, frozen policies. Needs `pip install "cursus-rl[agents]"`."""
 
 from cursus import errors as _errors
 
@@ -12,9 +12,9 @@ from cursus.agents.base import Agent
 from cursus.agents.dddqn import DDDQN
 from cursus.agents.noise import ColouredNoise
 from cursus.agents.policy import Policy, load_policy
-from cursus.agents.replay import Batch, Replay
+from cursus.agents.replay_buffer import Batch, ReplayBuffer
 from cursus.agents.sac import SAC
 
 del safetensors, torch
 
-__all__ = ["DDDQN", "SAC", "Agent", "Batch", "ColouredNoise", "Policy", "Replay", "load_policy"]
+__all__ = ["DDDQN", "SAC", "Agent", "Batch", "ColouredNoise", "Policy", "ReplayBuffer", "load_policy"]

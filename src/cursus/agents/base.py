@@ -1,4 +1,4 @@
-"""The contract of an agent."""
+"""Base class of agents: acting in batches, storing transitions, updating, saving."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.graphs import Column, Recorded, Result
-from cursus.agents.policy import Policy
-from cursus.agents.replay import Batch, Replay
-from cursus.agents.weights import part_of, read_weights, write_weights
+from cursus.agents.policy import Policy, part_of, read_weights, write_weights
+from cursus.agents.replay_buffer import Batch, ReplayBuffer
 from cursus.errors import CheckpointError, DivergedError, StateError
 from cursus.types import BoolArray, Tree
 
@@ -25,34 +24,44 @@ _MOST_SHAPES = 8  # numbers of rows that are kept ready for acting
 
 
 class Agent(ABC):
-    """Something that acts for many environments at once, remembers what happened, and learns from it.
+    """Acts for many environments at once, stores what happened, and learns from it.
 
     A loop calls `act_batch`, steps the environments, hands the step to `observe`, and calls `update` as often as its replay
     ratio says. How many environments there are changes the speed of learning, not its meaning.
+
+    Args:
+        device: of PyTorch, such as `"cpu"` or `"cuda"`.
+        seed: of the random streams.
+        cuda_graphs: whether updates and acts are recorded as CUDA graphs, on CUDA.
     """
 
-    def __init__(self, device: str, seed: int, recorded: bool) -> None:
+    def __init__(self, device: str, seed: int, cuda_graphs: bool) -> None:
         self.device = torch.device(device)
-        self._recorded = recorded
-        self._torch_dice = torch.Generator(device=self.device).manual_seed(seed)
+        self._cuda_graphs = cuda_graphs
+        self._torch_rng = torch.Generator(device=self.device).manual_seed(seed)
         self._acting: dict[tuple[tuple[int, ...], ...], Recorded[Tensor]] = {}
         self.updates = 0
         """Gradient steps so far."""
         self.steps = 0
         """Steps of environments so far."""
         self.augment: Callable[[Batch, int], None] | None = None
-        """What changes the batch of an update (of this number) in its place before it is learned from, such as a mirror."""
+        """Changes a batch in place before the update of this number learns from it, such as a mirror (default nothing)."""
 
-    replay: Replay
+    replay_buffer: ReplayBuffer
     _batch_size: int
     _learning: Recorded[tuple[dict[str, Tensor], Tensor]]
 
     @abstractmethod
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[Any]:
-        """An action for each row of observations, from one forward pass; each environment explores by itself."""
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[Any]:
+        """An action for each row of observations, from one forward pass; each environment explores by itself.
 
-    def act(self, observation: NDArray[Any], *, deterministic: bool = True) -> Any:
-        """An action for one observation."""
+        Args:
+            observations: of shape `(num_envs, observation_size)`.
+            deterministic: act without exploring (default false).
+        """
+
+    def act(self, observation: ArrayLike, *, deterministic: bool = True) -> Any:
+        """An action for one `observation`, unless `deterministic` is false without exploring."""
         return self.act_batch(np.asarray(observation)[None], deterministic=deterministic)[0]
 
     @torch.inference_mode()
@@ -73,11 +82,11 @@ class Agent(ABC):
         return actions
 
     def _record(self, function: Callable[[Mapping[str, Tensor]], Result], columns: Mapping[str, Column]) -> Recorded[Result]:
-        return Recorded(function, columns, self.device, replayed=self._recorded)
+        return Recorded(function, columns, self.device, replayed=self._cuda_graphs)
 
     def _record_learning(self) -> Recorded[tuple[dict[str, Tensor], Tensor]]:
-        """The update, fed from the replay."""
-        like = self.replay.blank(self._batch_size)
+        """The update, fed from the replay buffer."""
+        like = self.replay_buffer.blank(self._batch_size)
         return self._record(self._learn, {name: (array.shape, torch.from_numpy(array).dtype) for name, array in like.items()})
 
     @abstractmethod
@@ -89,57 +98,69 @@ class Agent(ABC):
         observations: NDArray[Any],
         actions: NDArray[Any],
         rewards: NDArray[Any],
-        following: NDArray[Any],
+        next_observations: NDArray[Any],
         terminated: BoolArray,
         truncated: BoolArray,
         valid: BoolArray | None = None,
     ) -> None:
-        """Remember one step of every environment; see `Replay.add`."""
-        self.replay.add(observations, actions, rewards, following, terminated, truncated, valid)
+        """Store one step of every environment.
+
+        Args:
+            observations: what was acted on, of shape `(num_envs, observation_size)`.
+            actions: what `act_batch` or another policy chose, a row for each environment.
+            rewards: of shape `(num_envs,)`.
+            next_observations: what came of it; where an episode ended its true last observation, not that of the reset.
+            terminated: where an episode ended for good, of shape `(num_envs,)`.
+            truncated: where an episode was cut off, as by a time limit, of shape `(num_envs,)`.
+            valid: rows to store (default all).
+        """
+        self.replay_buffer.add(observations, actions, rewards, next_observations, terminated, truncated, valid)
         self.steps += len(rewards) if valid is None else int(np.count_nonzero(valid))
 
     def update(self) -> dict[str, float]:
         """One gradient step. The first and every 16th after it say what they measured, the others give an empty dict.
 
-        To read a figure is to wait until the device has computed it; with a look at each, it would idle between updates.
+        Reading a metric waits until the device has computed it; reading all of them, it would idle between updates.
         """
-        batch = self.replay.sample(self._batch_size, into=self._learning.inputs())
+        batch = self.replay_buffer.sample(self._batch_size, into=self._learning.inputs())
         if self.augment is not None:
             self.augment(batch, self.updates)
-        figures, errors = self._learning()
-        if self.replay.prioritised:
-            self.replay.prioritise(batch.places, errors.cpu().numpy())
+        measured, errors = self._learning()
+        if self.replay_buffer.prioritised:
+            self.replay_buffer.update_priorities(batch.indices, errors.cpu().numpy())
         self.updates += 1
         if self.updates % _MEASURE_EVERY != 1:
             return {}
-        found = dict(zip(figures, torch.stack([*figures.values()]).tolist(), strict=True))
-        for name, value in found.items():
+        metrics = dict(zip(measured, torch.stack([*measured.values()]).tolist(), strict=True))
+        for name, value in metrics.items():
             if not isfinite(value):
                 raise DivergedError(
                     f"after {self.updates:,} updates {name} is {value}: learning has diverged. Try a smaller learning_rate, or "
                     "rewards of a smaller scale, and go on from an earlier checkpoint."
                 )
-        return found
+        return metrics
 
     @abstractmethod
     def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        """The arithmetic of an update: figures, and the TD error of each row. It must be fit to be `Recorded`."""
+        """The arithmetic of an update: metrics, and the TD error of each row. It must be fit to be `Recorded`."""
 
     @abstractmethod
     def freeze(self, seed: int = 0, device: str | None = None) -> Policy:
-        """What acts, as it is now: a copy without replay and optimisers that no later update changes.
+        """The policy as it is now: a copy without replay buffer and optimisers that no later update changes.
 
-        `seed` begins its own random stream, `device` is the agent's own unless another is named.
+        Args:
+            seed: of its own random stream (default 0).
+            device: of PyTorch (default the agent's own).
         """
 
     def mirror(self, seed: int = 0) -> Policy:
-        """What acts, as it is at each moment: it changes with every update. Its random stream is its own."""
+        """The policy as it is at each moment: it changes with every update. Its random stream of `seed` is its own."""
         policy = self.freeze(seed)
         policy.act_with(self._networks()[policy.part])
         return policy
 
     @abstractmethod
-    def _note(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         """The kind of this agent and what its policy is built from; see `load_policy`."""
 
     @abstractmethod
@@ -153,14 +174,14 @@ class Agent(ABC):
     # ---- saving
 
     def state(self) -> Tree:
-        """Weights, optimisers, replay, counters and random streams, as arrays and plain values."""
+        """Weights, optimisers, replay buffer, counters and random streams, as arrays and plain values."""
         return {
             "networks": {name: _arrays(net.state_dict()) for name, net in self._networks().items()},
             "optimisers": {name: _optimiser_state(each) for name, each in self._optimisers().items()},
-            "replay": self.replay.state(),
+            "replay_buffer": self.replay_buffer.state(),
             "updates": self.updates,
             "steps": self.steps,
-            "dice": self._torch_dice.get_state().cpu().numpy(),
+            "rng": self._torch_rng.get_state().cpu().numpy(),
         }
 
     def load(self, state: Tree) -> None:
@@ -171,19 +192,19 @@ class Agent(ABC):
             for name, optimiser in self._optimisers().items():
                 _load_optimiser(optimiser, state["optimisers"][name])
             self._learning.forget()
-            self.replay.load(state["replay"])
+            self.replay_buffer.load(state["replay_buffer"])
             self.updates, self.steps = int(state["updates"]), int(state["steps"])
-            self._torch_dice.set_state(torch.as_tensor(state["dice"], dtype=torch.uint8).cpu())
+            self._torch_rng.set_state(torch.as_tensor(state["rng"], dtype=torch.uint8).cpu())
         except (KeyError, RuntimeError, TypeError) as error:
             raise StateError(f"this is not the state of a {type(self).__name__} with these settings: {error}.") from error
 
     def save_weights(self, path: str | Path) -> None:
-        """The weights alone, as safetensors; `load_weights` and `load_policy` read them."""
+        """Write the weights alone to `path`, as safetensors; `load_weights` and `load_policy` read them."""
         tensors = {f"{name}.{key}": value for name, net in self._networks().items() for key, value in net.state_dict().items()}
-        write_weights(path, tensors, self._note())
+        write_weights(path, tensors, self._metadata())
 
     def load_weights(self, path: str | Path) -> None:
-        """Weights that were saved alone; everything else stays as it is."""
+        """Load the weights that were saved alone in `path`; everything else stays as it is."""
         tensors, _ = read_weights(path)
         try:
             for name, net in self._networks().items():
@@ -199,10 +220,10 @@ def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
 def _optimiser_state(optimiser: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """For each parameter what the optimiser remembers of it."""
     state = optimiser.state_dict()["state"]
-    return [_arrays(state[place]) for place in sorted(state)]
+    return [_arrays(state[index]) for index in sorted(state)]
 
 
 def _load_optimiser(optimiser: torch.optim.Optimizer, saved: list[dict[str, Any]]) -> None:
     fresh = optimiser.state_dict()
-    state = {place: {key: torch.as_tensor(value) for key, value in each.items()} for place, each in enumerate(saved)}
+    state = {index: {key: torch.as_tensor(value) for key, value in each.items()} for index, each in enumerate(saved)}
     optimiser.load_state_dict({"state": state, "param_groups": fresh["param_groups"]})

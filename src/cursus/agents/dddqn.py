@@ -1,4 +1,4 @@
-"""Dueling double DQN."""
+"""Dueling double DQN with n-step returns and prioritised replay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.base import Agent
-from cursus.agents.dice import dice_state, set_dice
-from cursus.agents.networks import DuelingQ, adam, follow, seeded, set_gradients
+from cursus.agents.networks import DuelingQ, adam, polyak_update, seeded, set_gradients
 from cursus.agents.policy import QPolicy
-from cursus.agents.replay import Replay
+from cursus.agents.replay_buffer import ReplayBuffer
+from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_positive, check_share
 from cursus.types import Tree
 
@@ -23,9 +23,29 @@ from cursus.types import Tree
 class DDDQN(Agent):
     """Dueling networks (Wang et al. 2016), double targets (van Hasselt et al. 2016), optional priorities and n-step returns.
 
-    Every environment explores by itself: with probability ε its action is drawn evenly. ε falls from `epsilon_start` to
+    Every environment explores by itself: with probability ε its action is drawn uniformly. ε falls from `epsilon_start` to
     `epsilon_end` over `epsilon_steps` steps of environments, however many of those there are.
-    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
+
+    Args:
+        observation_size: length of an observation.
+        num_actions: number of discrete actions, at least 1.
+        num_envs: number of environments that it acts for and is given steps of (default 1).
+        hidden: widths of the hidden layers (default two of 256).
+        learning_rate: step size of Adam, above 0 (default 3e-4).
+        gamma: discount factor, in [0, 1] (default 0.99).
+        batch_size: transitions of one update, at least 1 (default 256).
+        buffer_size: transitions in the replay buffer, at least `num_envs · n_step` (default 200,000).
+        n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
+        per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
+        tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
+        epsilon_start: ε in the first step, in [0, 1] (default 1).
+        epsilon_end: ε after `epsilon_steps`, in [0, 1] (default 0.05).
+        epsilon_steps: steps of environments over which ε falls linearly, at least 1 (default 20,000).
+        max_grad_norm: norm to which gradients are clipped, above 0 (default 10).
+        device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
+        cuda_graphs: record updates and acts as CUDA graphs and replay them, on CUDA; otherwise launch every kernel by itself
+            (default true).
+        seed: of initial weights, exploration and sampling (default 0).
 
     >>> agent = DDDQN(observation_size=4, num_actions=2, num_envs=8)
     >>> agent.act_batch(np.zeros((8, 4))).shape
@@ -42,25 +62,25 @@ class DDDQN(Agent):
         learning_rate: float = 3e-4,
         gamma: float = 0.99,
         batch_size: int = 256,
-        replay_size: int = 200_000,
+        buffer_size: int = 200_000,
         n_step: int = 1,
-        priority: float = 0.0,
-        target_share: float = 0.005,
+        per_alpha: float = 0.0,
+        tau: float = 0.005,
         epsilon_start: float = 1.0,
         epsilon_end: float = 0.05,
         epsilon_steps: int = 20_000,
-        clip_norm: float = 10.0,
+        max_grad_norm: float = 10.0,
         device: str = "cpu",
-        recorded: bool = True,
+        cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, recorded)
+        super().__init__(device, seed, cuda_graphs)
         for name, value in (("num_actions", num_actions), ("batch_size", batch_size), ("epsilon_steps", epsilon_steps)):
             check_count(name, value)
-        for name, share in (("target_share", target_share), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
+        for name, share in (("tau", tau), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
             check_share(name, share)
         check_positive("learning_rate", learning_rate)
-        check_positive("clip_norm", clip_norm)
+        check_positive("max_grad_norm", max_grad_norm)
         self._settings = {
             "observation_size": int(observation_size),
             "num_actions": int(num_actions),
@@ -68,38 +88,38 @@ class DDDQN(Agent):
             "epsilon": float(epsilon_end),
         }
         self._num_actions, self._batch_size = num_actions, batch_size
-        self._target_share, self._clip_norm = target_share, clip_norm
+        self._tau, self._max_grad_norm = tau, max_grad_norm
         self._epsilon = (epsilon_start, epsilon_end, epsilon_steps)
         with seeded(seed):
             self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
         self._optimiser = adam(self._q, learning_rate, self.device)
-        self.replay = Replay(
-            replay_size,
+        self.replay_buffer = ReplayBuffer(
+            buffer_size,
             observation_size,
             (),
             np.int64,
             num_envs=num_envs,
             gamma=gamma,
             n_step=n_step,
-            priority=priority,
+            per_alpha=per_alpha,
             seed=seed,
         )
         self._learning = self._record_learning()
-        self._dice = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
 
     @property
     def epsilon(self) -> float:
-        """The chance that an environment explores in its next step."""
+        """The probability that an environment explores in its next step."""
         start, end, steps = self._epsilon
         return start + (end - start) * min(self.steps / steps, 1.0)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.int64]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.int64]:
         """The best actions, or others where an environment explores."""
         actions = self._actions(observations=np.asarray(observations))
         if not deterministic:
-            explores = self._dice.random(len(actions)) < self.epsilon
-            actions = np.where(explores, self._dice.integers(self._num_actions, size=len(actions)), actions)
+            explores = self._rng.random(len(actions)) < self.epsilon
+            actions = np.where(explores, self._rng.integers(self._num_actions, size=len(actions)), actions)
         return actions
 
     def _act(self, given: Mapping[str, Tensor]) -> Tensor:
@@ -109,16 +129,16 @@ class DDDQN(Agent):
     def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
         """One step towards r + γⁿ·Q_target(s', argmax Q(s', ·))."""
         with torch.no_grad():
-            best = self._q(batch["following"]).argmax(dim=1, keepdim=True)
-            ahead = self._target(batch["following"]).gather(1, best).squeeze(1)
-            goal = batch["rewards"] + batch["discounts"] * ahead
+            best = self._q(batch["next_observations"]).argmax(dim=1, keepdim=True)
+            next_values = self._target(batch["next_observations"]).gather(1, best).squeeze(1)
+            targets = batch["rewards"] + batch["discounts"] * next_values
         values = self._q(batch["observations"]).gather(1, batch["actions"][:, None]).squeeze(1)
-        loss = (batch["weights"] * nn.functional.smooth_l1_loss(values, goal, reduction="none")).mean()
+        loss = (batch["weights"] * nn.functional.smooth_l1_loss(values, targets, reduction="none")).mean()
         set_gradients(loss, self._q)
-        nn.utils.clip_grad_norm_(self._q.parameters(), self._clip_norm)
+        nn.utils.clip_grad_norm_(self._q.parameters(), self._max_grad_norm)
         self._optimiser.step()
-        follow(self._target, self._q, self._target_share)
-        return {"loss": loss.detach(), "q": values.detach().mean()}, (values - goal).detach()
+        polyak_update(self._target, self._q, self._tau)
+        return {"loss": loss.detach(), "q": values.detach().mean()}, (values - targets).detach()
 
     def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:
         """The Q network as it is now; not deterministic, it explores with `epsilon_end`."""
@@ -126,14 +146,14 @@ class DDDQN(Agent):
 
     def state(self) -> Tree:
         """As for every agent, and the random stream of exploration."""
-        return {**super().state(), "exploration": dice_state(self._dice)}
+        return {**super().state(), "exploration": rng_state(self._rng)}
 
     def load(self, state: Tree) -> None:
         """Continue, exploring as it would have."""
         super().load(state)
-        set_dice(self._dice, state["exploration"])
+        set_rng(self._rng, state["exploration"])
 
-    def _note(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         return {"kind": QPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:

@@ -1,4 +1,4 @@
-"""The same computation again and again: on CUDA recorded once and replayed.
+"""CUDA graphs: a computation on fixed shapes, recorded once and replayed.
 
 Small networks are bound by the launches of their kernels, not by their arithmetic. A CUDA graph launches them all at once.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 Result = TypeVar("Result")
 Column: TypeAlias = tuple[tuple[int, ...], torch.dtype]
-"""The shape of an input, and what its numbers are."""
+"""Shape and dtype of an input."""
 
 _WARM_UP = 3  # calls before a recording, so that libraries and optimisers have allocated what they keep
 _ALIGNED_BYTES = 256  # as memory of its own would be

@@ -1,4 +1,4 @@
-"""The networks that agents are made of."""
+"""Networks of agents: MLP, dueling Q, twin Q, squashed Gaussian; target updates and optimisers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def mlp(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
 class DuelingQ(nn.Module):
     """Q(s, a) = V(s) + A(s, a) − mean A(s, ·) (Wang et al. 2016)."""
 
-    def __init__(self, observation: int, actions: int, hidden: Sequence[int]) -> None:
+    def __init__(self, observation_size: int, num_actions: int, hidden: Sequence[int]) -> None:
         super().__init__()
-        self.trunk = nn.Sequential(mlp(observation, hidden[:-1], hidden[-1]), nn.ReLU(inplace=True))
+        self.trunk = nn.Sequential(mlp(observation_size, hidden[:-1], hidden[-1]), nn.ReLU(inplace=True))
         self.value = nn.Linear(hidden[-1], 1)
-        self.advantage = nn.Linear(hidden[-1], actions)
+        self.advantage = nn.Linear(hidden[-1], num_actions)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Values of shape `(batch, actions)`."""
+        """Values of shape `(batch, num_actions)`."""
         features = self.trunk(observations)
         advantage = self.advantage(features)
         return cast(Tensor, self.value(features) + advantage - advantage.mean(dim=1, keepdim=True))
@@ -47,9 +47,9 @@ class DuelingQ(nn.Module):
 class TwinQ(nn.Module):
     """Two independent critics, computed as one; the smaller value is believed (Fujimoto et al. 2018)."""
 
-    def __init__(self, observation: int, action: int, hidden: Sequence[int]) -> None:
+    def __init__(self, observation_size: int, action_size: int, hidden: Sequence[int]) -> None:
         super().__init__()
-        pair = [mlp(observation + action, hidden, 1)[::2] for _ in range(2)]
+        pair = [mlp(observation_size + action_size, hidden, 1)[::2] for _ in range(2)]
         layers = list(zip(*pair, strict=True))
         self.weights = nn.ParameterList(torch.stack([layer.weight.detach().T for layer in both]) for both in layers)
         self.biases = nn.ParameterList(torch.stack([layer.bias.detach()[None] for layer in both]) for both in layers)
@@ -60,9 +60,8 @@ class TwinQ(nn.Module):
         *inner, (weight, bias) = zip(self.weights, self.biases, strict=True)
         for inner_weight, inner_bias in inner:
             features = torch.baddbmm(inner_bias, features, inner_weight).relu_()
-        values: Tensor = (features * weight.mT).sum(dim=2) + bias.squeeze(
-            2
-        )  # a product with one column is slow as a matrix product
+        # a sum of products: with a single column, a matrix product is slow
+        values: Tensor = (features * weight.mT).sum(dim=2) + bias.squeeze(2)
         return values
 
 
@@ -71,9 +70,9 @@ class SquashedGaussian(nn.Module):
 
     LOG_STD = (-20.0, 2.0)
 
-    def __init__(self, observation: int, action: int, hidden: Sequence[int]) -> None:
+    def __init__(self, observation_size: int, action_size: int, hidden: Sequence[int]) -> None:
         super().__init__()
-        self.net = mlp(observation, hidden, 2 * action)
+        self.net = mlp(observation_size, hidden, 2 * action_size)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation before squashing."""
@@ -95,9 +94,9 @@ class SquashedGaussian(nn.Module):
 
 
 @torch.no_grad()
-def follow(target: nn.Module, source: nn.Module, share: float) -> None:
-    """Move a target network a share of the way towards its source; all of it with 1."""
-    torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), share)
+def polyak_update(target: nn.Module, source: nn.Module, tau: float) -> None:
+    """target ← (1 − τ)·target + τ·source."""
+    torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), tau)
 
 
 def adam(network: nn.Module, learning_rate: float, device: torch.device) -> torch.optim.Adam:

@@ -1,4 +1,4 @@
-"""Soft actor-critic."""
+"""Soft actor-critic with coloured exploration noise."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cursus.agents.base import Agent
-from cursus.agents.networks import SquashedGaussian, TwinQ, adam, follow, seeded, set_gradients
+from cursus.agents.networks import SquashedGaussian, TwinQ, adam, polyak_update, seeded, set_gradients
 from cursus.agents.noise import Colour, ColouredNoise
 from cursus.agents.policy import GaussianPolicy
-from cursus.agents.replay import Replay
+from cursus.agents.replay_buffer import ReplayBuffer
 from cursus.settings import check_count, check_positive, check_share
 from cursus.types import BoolArray, Tree
 
@@ -23,8 +23,27 @@ from cursus.types import BoolArray, Tree
 class SAC(Agent):
     """Maximum-entropy learning of continuous actions in (−1, 1), with a temperature that is learned (Haarnoja et al. 2018).
 
-    Exploration noise is `white`, `pink` or `red`, one stream per environment, begun anew with each episode.
-    On CUDA, updates and acts are recorded as CUDA graphs and replayed; `recorded=False` launches every kernel by itself.
+    Exploration noise has one stream per environment, restarted with each episode.
+
+    Args:
+        observation_size: length of an observation.
+        action_size: length of an action.
+        num_envs: number of environments that it acts for and is given steps of (default 1).
+        hidden: widths of the hidden layers (default two of 256).
+        learning_rate: step size of Adam, above 0 (default 3e-4).
+        gamma: discount factor, in [0, 1] (default 0.99).
+        batch_size: transitions of one update, at least 1 (default 256).
+        buffer_size: transitions in the replay buffer, at least `num_envs · n_step` (default 200,000).
+        n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
+        per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
+        tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
+        target_entropy: entropy that the temperature aims at (default `-action_size`).
+        noise: colour of the exploration noise, `"white"`, `"pink"` or `"red"` (default `"white"`).
+        noise_length: steps of one noise sequence, at least 2; the length of an episode suits pink noise (default 256).
+        device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
+        cuda_graphs: record updates and acts as CUDA graphs and replay them, on CUDA; otherwise launch every kernel by itself
+            (default true).
+        seed: of initial weights, exploration and sampling (default 0).
 
     >>> agent = SAC(observation_size=18, action_size=4, num_envs=8, noise="pink")
     >>> agent.act_batch(np.zeros((8, 18))).shape
@@ -41,27 +60,27 @@ class SAC(Agent):
         learning_rate: float = 3e-4,
         gamma: float = 0.99,
         batch_size: int = 256,
-        replay_size: int = 200_000,
+        buffer_size: int = 200_000,
         n_step: int = 1,
-        priority: float = 0.0,
-        target_share: float = 0.005,
+        per_alpha: float = 0.0,
+        tau: float = 0.005,
         target_entropy: float | None = None,
         noise: Colour = "white",
         noise_length: int = 256,
         device: str = "cpu",
-        recorded: bool = True,
+        cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, recorded)
+        super().__init__(device, seed, cuda_graphs)
         check_count("batch_size", batch_size)
-        check_share("target_share", target_share)
+        check_share("tau", tau)
         check_positive("learning_rate", learning_rate)
         self._settings = {
             "observation_size": int(observation_size),
             "action_size": int(action_size),
             "hidden": [int(width) for width in hidden],
         }
-        self._action_size, self._batch_size, self._target_share = action_size, batch_size, target_share
+        self._action_size, self._batch_size, self._tau = action_size, batch_size, tau
         self._target_entropy = -float(action_size) if target_entropy is None else float(target_entropy)
         with seeded(seed):
             self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
@@ -73,16 +92,26 @@ class SAC(Agent):
             "critic": adam(self._critic, learning_rate, self.device),
             "temperature": adam(self._temperature, learning_rate, self.device),
         }
-        rules: dict[str, Any] = {"num_envs": num_envs, "gamma": gamma, "n_step": n_step, "priority": priority}
-        self.replay = Replay(replay_size, observation_size, (action_size,), np.float32, **rules, seed=seed)
-        self._luck = torch.zeros((2, batch_size, action_size), device=self.device)
+        self.replay_buffer = ReplayBuffer(
+            buffer_size,
+            observation_size,
+            (action_size,),
+            np.float32,
+            num_envs=num_envs,
+            gamma=gamma,
+            n_step=n_step,
+            per_alpha=per_alpha,
+            seed=seed,
+        )
+        self._normals = torch.zeros((2, batch_size, action_size), device=self.device)
         self._learning = self._record_learning()
         self._noise = ColouredNoise(noise, num_envs, action_size, length=noise_length, seed=seed)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = False) -> NDArray[np.float32]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.float32]:
         """tanh(mean + std · noise), without the noise if deterministic."""
-        noise = np.zeros((len(observations), self._action_size)) if deterministic else self._noise.sample()
-        return self._actions(observations=np.asarray(observations), noise=noise)
+        rows = np.asarray(observations)
+        noise = np.zeros((len(rows), self._action_size)) if deterministic else self._noise.sample()
+        return self._actions(observations=rows, noise=noise)
 
     def _act(self, given: Mapping[str, Tensor]) -> Tensor:
         mean, std = self._actor(given["observations"])
@@ -93,44 +122,44 @@ class SAC(Agent):
         observations: NDArray[Any],
         actions: NDArray[Any],
         rewards: NDArray[Any],
-        following: NDArray[Any],
+        next_observations: NDArray[Any],
         terminated: BoolArray,
         truncated: BoolArray,
         valid: BoolArray | None = None,
     ) -> None:
-        """Remember one step of every environment; new noise where an episode ended."""
-        super().observe(observations, actions, rewards, following, terminated, truncated, valid)
+        """Store one step of every environment; new noise where an episode ended."""
+        super().observe(observations, actions, rewards, next_observations, terminated, truncated, valid)
         self._noise.restart(terminated | truncated)
 
     def update(self) -> dict[str, float]:
         """One step of the critics, the actor and the temperature."""
-        self._luck.normal_(generator=self._torch_dice)
+        self._normals.normal_(generator=self._torch_rng)
         return super().update()
 
     def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        observations, following = batch["observations"], batch["following"]
+        observations, next_observations = batch["observations"], batch["next_observations"]
         alpha = self._temperature().detach()
         with torch.no_grad():
-            ahead, log_ahead = self._actor.sample(following, self._luck[0])
-            soft = self._target(following, ahead).amin(dim=0) - alpha * log_ahead
-            goal = batch["rewards"] + batch["discounts"] * soft
-        errors = self._critic(observations, batch["actions"]) - goal
+            next_actions, next_log_probs = self._actor.sample(next_observations, self._normals[0])
+            next_values = self._target(next_observations, next_actions).amin(dim=0) - alpha * next_log_probs
+            targets = batch["rewards"] + batch["discounts"] * next_values
+        errors = self._critic(observations, batch["actions"]) - targets
         critic_loss = (batch["weights"] * errors.square().sum(dim=0)).mean()
         set_gradients(critic_loss, self._critic)
         self._optimiser["critic"].step()
-        chosen, log_chosen = self._actor.sample(observations, self._luck[1])
-        actor_loss = (alpha * log_chosen - self._critic(observations, chosen).amin(dim=0)).mean()
+        actions, log_probs = self._actor.sample(observations, self._normals[1])
+        actor_loss = (alpha * log_probs - self._critic(observations, actions).amin(dim=0)).mean()
         set_gradients(actor_loss, self._actor)
         self._optimiser["actor"].step()
-        entropy = -log_chosen.detach().mean()
+        entropy = -log_probs.detach().mean()
         self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
         self._optimiser["temperature"].step()
-        follow(self._target, self._critic, self._target_share)
+        polyak_update(self._target, self._critic, self._tau)
         losses = {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach()}
         return {**losses, "alpha": alpha, "entropy": entropy}, errors.detach().abs().mean(dim=0)
 
     def freeze(self, seed: int = 0, device: str | None = None) -> GaussianPolicy:
-        """The actor as it is now; not deterministic, it draws from its distribution with noise that is white."""
+        """The actor as it is now; not deterministic, it samples its distribution with white noise."""
         return GaussianPolicy(deepcopy(self._actor), self._settings, device or self.device, seed)
 
     def state(self) -> Tree:
@@ -142,7 +171,7 @@ class SAC(Agent):
         super().load(state)
         self._noise.load(state["noise"])
 
-    def _note(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         return {"kind": GaussianPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:

@@ -1,4 +1,4 @@
-"""Policies of Stable-Baselines3, in files like ours: weights and what to build them from, never pickled."""
+"""Frozen policies of Stable-Baselines3, in safetensors files like ours, never pickled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cursus.agents.policy import Policy
@@ -28,7 +28,7 @@ ACTIVATIONS = {each.__name__: each for each in (nn.ELU, nn.GELU, nn.LeakyReLU, n
 
 
 class SB3Policy(Policy):
-    """The policy of an SB3 algorithm. Those of DQN, TD3 and DDPG always do what they hold for best."""
+    """The policy of an SB3 algorithm. Those of DQN, TD3 and DDPG always act deterministically."""
 
     kind = "sb3"
     part = "policy"
@@ -38,20 +38,20 @@ class SB3Policy(Policy):
         """Settings: `algo`, `observation_size`, `num_actions` or `action_size`, `policy_kwargs`."""
         made = algorithm(settings["algo"]).policy_aliases[POLICY]
         seen, done = flat_spaces(settings["observation_size"], settings.get("num_actions"), settings.get("action_size"))
-        with torch.device("cpu"), torch.random.fork_rng(devices=[]):  # SB3 can build on no other, and draws first weights
+        with torch.device("cpu"), torch.random.fork_rng(devices=[]):  # SB3 can build on no other, and draws initial weights
             return made(seen, done, lambda _: 0.0, **read_policy_kwargs(settings["policy_kwargs"]))
 
-    def _begin(self, seed: int) -> None:
-        self._dice = torch.Generator().manual_seed(seed)
+    def _seed(self, seed: int) -> None:
+        self._rng = torch.Generator().manual_seed(seed)
 
-    def act_batch(self, observations: NDArray[Any], *, deterministic: bool = True) -> NDArray[Any]:
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
         """Actions of shape `(batch,)` if they are discrete, otherwise `(batch, action_size)` in [−1, 1]."""
         network: Any = self._network
         given = np.asarray(observations, dtype=np.float32)
         devices = [] if self.device.type == "cpu" else [self.device]
         with torch.random.fork_rng(devices):  # SB3 draws from the global streams, which are not ours
             if not deterministic:
-                seed = int(torch.randint(2**62, (), generator=self._dice))
+                seed = int(torch.randint(2**62, (), generator=self._rng))
                 torch.default_generator.manual_seed(seed)
                 if devices:
                     torch.cuda.manual_seed(seed)
@@ -60,12 +60,12 @@ class SB3Policy(Policy):
 
     def state(self) -> Tree:
         """The random stream; the weights are in `save`."""
-        return {"dice": self._dice.get_state().numpy()}
+        return {"rng": self._rng.get_state().numpy()}
 
     def load(self, state: Tree) -> None:
         """Continue a random stream."""
         try:
-            self._dice.set_state(torch.as_tensor(state["dice"], dtype=torch.uint8))
+            self._rng.set_state(torch.as_tensor(state["rng"], dtype=torch.uint8))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise StateError(f"this is not the state of a policy of kind {self.kind}: {error}.") from error
 

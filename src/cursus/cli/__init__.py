@@ -27,8 +27,8 @@ app = tyro.extras.SubcommandApp()
 @app.command
 def demo(
     out: Annotated[Path, arg(help="Where the run folders and the plot go.", metavar="FOLDER")] = Path("runs/demo"),
-    config: Annotated[Path | None, arg(help="Courses, agent and target in TOML or JSON, instead of our own.")] = None,
-    seeds: Annotated[int | None, arg(help="How often each course is tried. Default: as the configuration says.")] = None,
+    config: Annotated[Path | None, arg(help="Curricula, agent and target in TOML or JSON, instead of our own.")] = None,
+    seeds: Annotated[int | None, arg(help="How often each curriculum is tried. Default: as the configuration says.")] = None,
     as_json: Json = False,
 ) -> None:
     """See what a curriculum buys: an agent learns for real, with a curriculum and without one, in about two minutes."""
@@ -192,16 +192,24 @@ def train(
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
     algo: Annotated[str | None, arg(help="Instead of its agent: DDDQN, SAC, or sb3:PPO, sb3:SAC, … of SB3.")] = None,
     num_workers: Annotated[
-        int | None, arg(help="How many processes step them, this one included. Default: one per core.")
+        int | None, arg(help="Worker processes beside this one. Default: the cores less one.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train an agent through a course: phases, opponents, self-play, checkpoints, evaluation."""
+    """Train an agent under a curriculum: phases, opponents, self-play, checkpoints, evaluation."""
     training = _with_agents()
     result = training.run_training(
-        _console(as_json), config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings,
-        algo=algo, num_workers=num_workers, as_json=as_json,
-    )  # fmt: skip
+        _console(as_json),
+        config,
+        num_envs=num_envs,
+        device=device,
+        run=run,
+        resume=resume,
+        settings=settings,
+        algo=algo,
+        num_workers=num_workers,
+        as_json=as_json,
+    )
     if as_json:
         _print_json(training.result_data(result))
 
@@ -223,14 +231,14 @@ def evaluate(
 @app.command
 def watch(
     run: Run,
-    out: Annotated[Path | None, arg(help="Where the film goes. Default: watch.gif in the run.", metavar="FILE")] = None,
+    out: Annotated[Path | None, arg(help="Where the video goes. Default: watch.gif in the run.", metavar="FILE")] = None,
     opponents: Against = [],  # noqa: B006
     games: Annotated[int, arg(help="How many games.")] = 4,
     seed: Annotated[int, arg(help="Which games.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Make a film (GIF) of games with the best weights of a run."""
-    data = _with_agents().run_film(
+    """Make a video (GIF) of games with the best weights of a run."""
+    data = _with_agents().run_video(
         _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json
     )
     if as_json:

@@ -1,4 +1,4 @@
-"""The demonstration: what a curriculum buys, shown by training for real."""
+"""`cursus demo`: trains the same agent with and without a curriculum, and compares."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from rich.table import Table
 from rich.text import Text
 
 from cursus import config
-from cursus.cli import plot
+from cursus.cli import output
 from cursus.cli.looking import plain
-from cursus.cli.showroom import folder_name, how_we_were_called, make_room, write_summary
+from cursus.cli.output import command_name, folder_name, make_room, write_summary
 from cursus.errors import ConfigError, CursusError, MissingExtra
 from cursus.metrics import read_metrics
 from cursus.runs import read_events
 from cursus.statistics import wilson, z_of
 
-_KEYS = ("title", "num_envs", "seeds", "games", "target", "environment", "agent", "training", "tasks", "courses")
+_KEYS = ("title", "num_envs", "seeds", "games", "target", "environment", "agent", "training", "tasks", "curricula")
 _EVALUATIONS = 16
 _HALF = 0.5
-_TOLD = ("promotion", "demotion", "graduation", "phase", "completion")
+_SHOWN = ("promotion", "demotion", "graduation", "phase", "completion")
 _MARK = "cursus demo"
 _LOOK_S = 0.5
 
 
 @dataclass
-class Lesson:
+class DemoRun:
     """One training of the demonstration: a process of its own, seen through its run folder."""
 
-    course: str
+    curriculum: str
     seed: int
     run: Path
     config: Path
@@ -70,7 +70,7 @@ class Lesson:
             self.rows = list(read_metrics(self.run / "metrics.jsonl"))
         if not (self.run / "events.jsonl").exists():
             return []
-        decided = [event["text"] for event in read_events(self.run) if event.get("kind") in _TOLD]
+        decided = [event["text"] for event in read_events(self.run) if event.get("kind") in _SHOWN]
         fresh, self.told = decided[self.told :], len(decided)
         return fresh
 
@@ -93,19 +93,19 @@ class Lesson:
 
 
 def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int | None, *, as_json: bool) -> None:
-    """Train under every course, and show what came of it."""
+    """Train under every curriculum, and show what came of it."""
     plan = _read_plan(config_file)
     chosen = plan["seeds"] if seeds is None else list(range(1, seeds + 1))
-    folders = [f"{folder_name(name)}-{seed}" for seed in chosen for name in plan["courses"]]
+    folders = [f"{folder_name(name)}-{seed}" for seed in chosen for name in plan["curricula"]]
     make_room(out, _MARK, folders)
-    lessons = _prepare(plan, chosen, out)
-    with _all_ended(lessons):
-        _train(console, plan, lessons, quiet=as_json)
-    summary = write_summary(out, _MARK, folders, _data(lessons, plan))
+    demo_runs = _prepare(plan, chosen, out)
+    with _all_ended(demo_runs):
+        _train(console, plan, demo_runs, quiet=as_json)
+    summary = write_summary(out, _MARK, folders, _data(demo_runs, plan))
     if as_json:
         print(json.dumps(summary, indent=2))
     else:
-        _tell(console, plan, lessons, summary, out)
+        _tell(console, plan, demo_runs, summary, out)
 
 
 def _read_plan(path: Path | None) -> dict[str, Any]:
@@ -120,110 +120,114 @@ def _read_plan(path: Path | None) -> dict[str, Any]:
     return found
 
 
-def _prepare(plan: Mapping[str, Any], seeds: Sequence[int], out: Path) -> list[Lesson]:
+def _prepare(plan: Mapping[str, Any], seeds: Sequence[int], out: Path) -> list[DemoRun]:
     """A configuration file for every training; all of them are checked before the first begins."""
     from cursus.training.plan import read_plan
 
-    lessons = []
+    demo_runs = []
     for seed in seeds:
-        for name, course in plan["courses"].items():
+        for name, curriculum in plan["curricula"].items():
             every = max(plan["training"]["steps"] // _EVALUATIONS, 1)
             evaluation = {"every": every, "games": plan["games"], "background": False, "tasks": {"target": plan["target"]}}
             shared = {key: plan[key] for key in ("agent", "training", "environment")}
-            spec = {"seed": seed, **shared, "curriculum": {"tasks": plan["tasks"], **course}, "evaluation": evaluation}
+            spec = {"seed": seed, **shared, "curriculum": {"tasks": plan["tasks"], **curriculum}, "evaluation": evaluation}
             read_plan(spec)
             run = out / f"{folder_name(name)}-{seed}"
             path = run.with_suffix(".json")
             path.write_text(json.dumps(spec, indent=2), encoding="utf-8")
-            lessons.append(Lesson(name, seed, run, path))
-    return lessons
+            demo_runs.append(DemoRun(name, seed, run, path))
+    return demo_runs
 
 
 @contextmanager
-def _all_ended(lessons: Sequence[Lesson]) -> Iterator[None]:
+def _all_ended(demo_runs: Sequence[DemoRun]) -> Iterator[None]:
     """Whatever happens, no process is left behind."""
     try:
         yield
     finally:
-        for lesson in lessons:
-            if lesson.process is not None and lesson.process.poll() is None:
-                lesson.process.kill()
-                lesson.process.wait()
+        for demo_run in demo_runs:
+            if demo_run.process is not None and demo_run.process.poll() is None:
+                demo_run.process.kill()
+                demo_run.process.wait()
 
 
-def _train(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], *, quiet: bool) -> None:
+def _train(console: Console, plan: Mapping[str, Any], demo_runs: Sequence[DemoRun], *, quiet: bool) -> None:
     """As many at a time as there are cores, each in its own process."""
     columns = [TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.percentage:>3.0f} %")]
     told = [TimeElapsedColumn(), TextColumn("{task.fields[told]}")]
-    waiting, running = list(lessons), list[Lesson]()
+    waiting, running = list(demo_runs), list[DemoRun]()
     with Progress(*columns, *told, console=console, disable=quiet) as bar:
-        tasks = {id(each): bar.add_task(_name(each), total=plan["training"]["steps"], told="", start=False) for each in lessons}
+        tasks = {
+            id(each): bar.add_task(_name(each), total=plan["training"]["steps"], told="", start=False) for each in demo_runs
+        }
         while waiting or running:
             while waiting and len(running) < len(os.sched_getaffinity(0)):
                 running.append(waiting.pop(0))
                 running[-1].start(plan["num_envs"])
                 bar.start_task(tasks[id(running[-1])])
             time.sleep(_LOOK_S)
-            for lesson in list(running):
-                over = lesson.is_over
-                for text in lesson.look():
+            for demo_run in list(running):
+                over = demo_run.is_over
+                for text in demo_run.look():
                     if not quiet:
-                        bar.console.print(Text(f"{_name(lesson)}: {text}", "dim"), soft_wrap=True)
-                if lesson.rows:
-                    row = lesson.rows[-1]
+                        bar.console.print(Text(f"{_name(demo_run)}: {text}", "dim"), soft_wrap=True)
+                if demo_run.rows:
+                    row = demo_run.rows[-1]
                     success = row.get("rollout/success_rate", 0.0)
                     speed = row.get("time/steps_per_s", 0.0)
                     words = f"success {success:.0%} in what is practised now · {speed:,.0f} steps/s"
-                    bar.update(tasks[id(lesson)], completed=row["step"], told=words)
+                    bar.update(tasks[id(demo_run)], completed=row["step"], told=words)
                 if over:
-                    running.remove(lesson)
-                    lesson.tidy()
-                    bar.stop_task(tasks[id(lesson)])
+                    running.remove(demo_run)
+                    demo_run.tidy()
+                    bar.stop_task(tasks[id(demo_run)])
 
 
-def _name(lesson: Lesson) -> str:
-    return f"{lesson.course}, seed {lesson.seed}"
+def _name(demo_run: DemoRun) -> str:
+    return f"{demo_run.curriculum}, seed {demo_run.seed}"
 
 
-def _data(lessons: Sequence[Lesson], plan: Mapping[str, Any]) -> dict[str, Any]:
-    courses: dict[str, Any] = {}
-    for name in plan["courses"]:
-        own = [lesson for lesson in lessons if lesson.course == name]
-        won, games = (sum(column) for column in zip(*(lesson.final() for lesson in own), strict=True))
+def _data(demo_runs: Sequence[DemoRun], plan: Mapping[str, Any]) -> dict[str, Any]:
+    curricula: dict[str, Any] = {}
+    for name in plan["curricula"]:
+        own = [demo_run for demo_run in demo_runs if demo_run.curriculum == name]
+        won, games = (sum(column) for column in zip(*(demo_run.final() for demo_run in own), strict=True))
         low, high = wilson(won, games, z_of(0.95))
-        courses[name] = {
-            "runs": [str(lesson.run) for lesson in own],
+        curricula[name] = {
+            "runs": [str(demo_run.run) for demo_run in own],
             "wins": won,
             "games": games,
             "win_rate": won / games,
             "interval": [low, high],
-            "each": [lesson.final()[0] / lesson.final()[1] for lesson in own],
-            "half_after": [next((step for step, rate in lesson.wins() if rate >= _HALF), None) for lesson in own],
+            "per_seed": [demo_run.final()[0] / demo_run.final()[1] for demo_run in own],
+            "steps_to_half": [next((step for step, rate in demo_run.wins() if rate >= _HALF), None) for demo_run in own],
         }
     return {
         "title": plan["title"],
         "target": plan["target"],
         "steps": plan["training"]["steps"],
         "num_envs": plan["num_envs"],
-        "courses": courses,
+        "curricula": curricula,
     }
 
 
-def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], data: Mapping[str, Any], out: Path) -> None:
+def _tell(console: Console, plan: Mapping[str, Any], demo_runs: Sequence[DemoRun], data: Mapping[str, Any], out: Path) -> None:
     title = f"{plan['title'].capitalize()}, after {data['steps']:,} steps in {data['num_envs']} environments"
     table = Table(title=title, title_justify="left")
-    for column in ("course", "reached", "95 % interval", "each training", "reached by half after"):
-        table.add_column(column, justify="left" if column == "course" else "right")
-    for name, found in data["courses"].items():
+    for column in ("curriculum", "success", "95 % interval", "per seed", "steps to 50 % success"):
+        table.add_column(column, justify="left" if column == "curriculum" else "right")
+    for name, found in data["curricula"].items():
         low, high = found["interval"]
-        each = ", ".join(f"{rate:.0%}" for rate in found["each"])
-        half = ", ".join("never" if step is None else f"{step:,.0f}" for step in found["half_after"])
+        each = ", ".join(f"{rate:.0%}" for rate in found["per_seed"])
+        half = ", ".join("never" if step is None else f"{step:,.0f}" for step in found["steps_to_half"])
         table.add_row(plain(name), f"{found['win_rate']:.1%}", f"{low:.1%}–{high:.1%}", each, half)
     console.print(table)
-    curves = {plain(name): [lesson.wins() for lesson in lessons if lesson.course == name] for name in plan["courses"]}
-    console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
+    curves = {
+        plain(name): [demo_run.wins() for demo_run in demo_runs if demo_run.curriculum == name] for name in plan["curricula"]
+    }
+    console.print(output.in_terminal({name: output.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
     try:
-        plot.as_png(
+        output.as_png(
             out / "demo.png",
             curves,
             title=title,
@@ -231,10 +235,10 @@ def _tell(console: Console, plan: Mapping[str, Any], lessons: Sequence[Lesson], 
             y_label=f"share of games that reach {plan['title']}",
             mastery=None,
         )
-        console.print(Text(f"\nThe same as a picture: {out / 'demo.png'}"))
+        console.print(Text(f"\nPlot: {out / 'demo.png'}"))
     except MissingExtra as missing:
-        console.print(Text(f"\nNo picture: {missing}"))
-    run, cursus = lessons[-1].run, how_we_were_called()
+        console.print(Text(f"\nNo plot: {missing}"))
+    run, cursus = demo_runs[-1].run, command_name()
     console.print("Every assignment, result and decision is on record. Look at it, or train for longer:")
     for command in (f"explain {run}", f"watch {run}", "train examples/hockey_shooting.toml --num-envs 8"):
         console.print(Text(f"  {cursus} {command}", "cyan"), soft_wrap=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from cursus import config as configuration
 from cursus.cli.looking import plain
-from cursus.cli.plot import Curve, as_png, in_terminal
+from cursus.cli.output import Curve, as_png, in_terminal
 from cursus.curricula import Curriculum
 from cursus.errors import ConfigError, MissingExtra
 from cursus.settings import describe

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from cursus import config
-from cursus.cli import plot
+from cursus.cli import output
 from cursus.cli.looking import plain
-from cursus.cli.showroom import folder_name, how_we_were_called, make_room, write_summary
+from cursus.cli.output import command_name, folder_name, make_room, write_summary
 from cursus.cli.students_tables import LiveTable, Trials, mastery, summary_table
 from cursus.curricula import Curriculum, Staged
 from cursus.errors import ConfigError, CursusError, MissingExtra
@@ -140,9 +140,9 @@ def _data(out: Path, trials: Trials) -> dict[str, Any]:
 def _tell(console: Console, plan: Plan, trials: Trials, out: Path) -> None:
     console.print(summary_table(trials, plan.num_envs))
     curves = {plain(name): [trial.curve for trial in done] for name, done in trials.items()}
-    console.print(plot.in_terminal({name: plot.middle(each) for name, each in curves.items()}, width=72))
+    console.print(output.in_terminal({name: output.middle(each) for name, each in curves.items()}, width=72))
     try:
-        plot.as_png(
+        output.as_png(
             out / "students.png",
             curves,
             title="What a curriculum buys",
@@ -155,7 +155,7 @@ def _tell(console: Console, plan: Plan, trials: Trials, out: Path) -> None:
         console.print(Text(f"\nNo picture: {missing}"))
     name = list(trials)[-1]
     run = out / folder_name(name)
-    cursus = how_we_were_called()
+    cursus = command_name()
     commands = [f"{cursus} show {run}", f"{cursus} explain {run}", f"{cursus} replay {run}"]
     if isinstance(plan.course(name), Staged):
         commands.insert(2, f"{cursus} explain {run} --what-if gate.threshold=0.9")

@@ -15,19 +15,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from cursus.cli.looking import plain
-from cursus.cli.showroom import how_we_were_called
+from cursus.cli.output import command_name
 from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
 from cursus.training import Training, TrainResult, train
 from cursus.training.background import Evaluation
-from cursus.training.environment import make_env, success_of
-from cursus.training.evaluate import Score, Tasks, evaluate, hockey_tasks
-from cursus.training.film import film
+from cursus.training.build import make_env, success_of
+from cursus.training.evaluate import Score, Tasks, evaluate
+from cursus.training.hockey import hockey_tasks
 from cursus.training.opponents import find_weights
 from cursus.training.plan import Plan, read_plan
 from cursus.training.plots import plot_training
 from cursus.training.run import evaluation_tasks, read_record
+from cursus.training.video import record_video
 
 
 class LiveTraining:
@@ -36,10 +37,17 @@ class LiveTraining:
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[told]}"),
-            console=console, disable=quiet, transient=True,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
+            console=console,
+            disable=quiet,
+            transient=True,
+        )
         self._phase = ""
         self._told: Evaluation | None = None
         self._unit, self._total = "steps", 0
@@ -82,7 +90,7 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                command = f"{how_we_were_called()} train --resume {plain(str(self._run))}"
+                command = f"{command_name()} train --resume {plain(str(self._run))}"
                 self.say(f"Stopped. Go on from the newest checkpoint with: [b]{command}[/b]")
             raise
 
@@ -97,7 +105,7 @@ def _told(now: Training) -> str:
     if now.success is not None:
         rate, low, high = now.success
         success = f"success {rate:.0%} ({low:.0%}–{high:.0%}) · "
-    ratio = now.figures.get("train/updates_per_env_step")
+    ratio = now.metrics.get("train/updates_per_env_step")
     per_step = "" if ratio is None else f" ({ratio:g} per step)"
     speed = f"{now.steps_per_s:,.0f} steps/s · {now.updates_per_s:,.0f} updates/s{per_step}"
     return f"{now.steps:,} steps · {now.episodes:,} episodes · {success}{speed}"
@@ -121,9 +129,17 @@ def run_training(
         raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
     with LiveTraining(console, quiet=as_json) as live, live.interrupted():
         result = train(
-            config, num_envs=num_envs, device=device, run=run, resume=resume, settings=settings, algo=algo,
-            num_workers=num_workers, on_begin=live.begin, on_report=live.look,
-        )  # fmt: skip
+            config,
+            num_envs=num_envs,
+            device=device,
+            run=run,
+            resume=resume,
+            settings=settings,
+            algo=algo,
+            num_workers=num_workers,
+            on_begin=live.begin,
+            on_report=live.look,
+        )
     if not as_json:
         _tell(console, result)
     return result
@@ -134,16 +150,16 @@ def _tell(console: Console, result: TrainResult) -> None:
     console.print(f"[b]{plain(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
     if result.evaluations:
         console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
-    picture = draw(result.run)
-    if picture is not None:
-        console.print(f"Picture: {plain(str(picture))}", soft_wrap=True)
-    cursus = how_we_were_called()
-    for place, command in enumerate(("evaluate", "watch", "explain")):
-        console.print(f"{'         ' if place else 'Next:    '}{cursus} {command} {plain(str(result.run))}", soft_wrap=True)
+    plot = draw(result.run)
+    if plot is not None:
+        console.print(f"Plot:    {plain(str(plot))}", soft_wrap=True)
+    cursus = command_name()
+    for index, command in enumerate(("evaluate", "watch", "explain")):
+        console.print(f"{'         ' if index else 'Next:    '}{cursus} {command} {plain(str(result.run))}", soft_wrap=True)
 
 
 def draw(run: Path) -> Path | None:
-    """A picture of a run, where the library for it is installed and there is something to draw."""
+    """A plot of a run, where the library for it is installed and there is something to draw."""
     try:
         return plot_training(run)
     except MissingExtra:
@@ -160,7 +176,7 @@ def result_data(result: TrainResult) -> dict[str, Any]:
         "updates": result.updates,
         "mean_return": result.mean_return if isfinite(result.mean_return) else None,
         "completed": result.completed,
-        "evaluations": [{"step": each.step, **each.figures()} for each in result.evaluations],
+        "evaluations": [{"step": each.step, **each.metrics()} for each in result.evaluations],
     }
 
 
@@ -171,9 +187,14 @@ def _table(scores: Sequence[Score], title: str) -> Table:
     for score in scores:
         low, high = score.win_interval
         table.add_row(
-            plain(score.name), f"{score.win_rate:.1%}", f"{low:.1%}–{high:.1%}", f"{score.draw_rate:.1%}",
-            f"{score.loss_rate:.1%}", f"{score.games:,}", f"{score.mean_return:.2f}",
-        )  # fmt: skip
+            plain(score.name),
+            f"{score.win_rate:.1%}",
+            f"{low:.1%}–{high:.1%}",
+            f"{score.draw_rate:.1%}",
+            f"{score.loss_rate:.1%}",
+            f"{score.games:,}",
+            f"{score.mean_return:.2f}",
+        )
     return table
 
 
@@ -197,20 +218,20 @@ def run_evaluation(
     return {
         "run": str(run),
         "weights": str(weights),
-        **{name: value for score in scores for name, value in score.figures().items()},
+        **{name: value for score in scores for name, value in score.metrics().items()},
     }
 
 
-def run_film(
+def run_video(
     console: Console, run: Path, *, out: Path | None, opponents: Sequence[str], games: int, seed: int, as_json: bool
 ) -> dict[str, Any]:
-    """Play, and make a film of it."""
+    """Play, and make a video of it."""
     plan, policy, weights = _load(run)
     tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
     env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
-        made = film(policy, env, path, games=games, seed=seed, tasks=tasks or None)
+        made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None)
     finally:
         env.close()
     if not as_json:
@@ -220,7 +241,7 @@ def run_film(
         )
     return {
         "run": str(run),
-        "film": str(made.path),
+        "video": str(made.path),
         "bytes": made.size,
         "seconds": made.seconds,
         "outcomes": list(made.outcomes),

@@ -1,4 +1,4 @@
-"""Environments of our own, registered with Gymnasium when this package is imported.
+"""Environments to practise on, registered with Gymnasium when this package is imported.
 
 >>> import gymnasium
 >>> "cursus/Hockey-v0" in gymnasium.registry

@@ -1,4 +1,4 @@
-"""Rooms in a row, a key to every door, and a goal in the last room: nothing is rewarded before it is reached."""
+"""Gymnasium environment with a sparse reward: rooms in a row, a key to every door, and a goal in the last room."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ class KeysEnv(gymnasium.Env[Any, Any]):
     20 steps for each room. One sees where one is in the room, whether one holds its key, and where key, door and goal of this
     room are; but neither what they are good for nor what lies behind the door.
 
+    Args:
+        doors: number of doors unless the task says otherwise, in [0, 6] (default 3).
+        render_mode: `"rgb_array"` or None (default).
+
     >>> env = KeysEnv(doors=1)
     >>> observation, info = env.reset(seed=0, options={"doors": 3})
     >>> observation.shape, env.doors
@@ -54,7 +58,7 @@ class KeysEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Discrete(len(_MOVES))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode of the task in the options, or of the one that the environment was made for."""
+        """Begin an episode of the task in `options`, or of what the environment was made for; `seed` restarts its stream."""
         super().reset(seed=seed)
         self.doors = _task(options, self._default)
         draw = self.np_random.integers
@@ -70,7 +74,10 @@ class KeysEnv(gymnasium.Env[Any, Any]):
         return self._look(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Left, right, up or down. Keys are taken by walking over them, doors opened by walking into them."""
+        """Move by `action`: left, right, up or down (0 to 3).
+
+        Keys are taken by walking over them, doors opened by walking into them.
+        """
         across, down = _MOVES[int(action)]
         self._walk(self._x + across, self._y + down)
         self._left -= 1
@@ -125,7 +132,7 @@ def _task(options: Mapping[str, Any] | None, default: int) -> int:
         task = given["task"]
         given = task if isinstance(task, Mapping) else getattr(task, "params", task)
     if not isinstance(given, Mapping) or not set(given) <= {"doors"}:
-        raise TaskError(f"a task is a mapping with doors, not {given!r:.80}.")
+        raise TaskError(f"a task must be a mapping with doors, got {given!r:.80}.")
     try:
         return _doors(given.get("doors", default))
     except SettingsError as error:
@@ -134,5 +141,5 @@ def _task(options: Mapping[str, Any] | None, default: int) -> int:
 
 def _doors(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= MOST_DOORS:
-        raise SettingsError(f"doors={value!r} must be a whole number from 0 to {MOST_DOORS}.")
+        raise SettingsError(f"doors={value!r} must be an integer from 0 to {MOST_DOORS}.")
     return int(value)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import sys
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.runs import checkpoint
 from cursus.errors import LedgerError, SettingsError
+from cursus.runs import checkpoint
 from cursus.runs.folder import RunFolder
 from cursus.types import Tree
 

@@ -1,4 +1,4 @@
-"""Evaluation in a process of its own, so that training goes on meanwhile."""
+"""Evaluation in a background process, so that training goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Evaluation:
     seconds: float
     """How long its games took."""
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Those of all scores."""
-        return {name: value for score in self.scores for name, value in score.figures().items()}
+        return {name: value for score in self.scores for name, value in score.metrics().items()}
 
 
 class BackgroundEvaluator:
@@ -52,7 +52,7 @@ class BackgroundEvaluator:
     other process; those before and after it are given as well, at this call or the next. A process that died is an error
     at every call, once the evaluations that it finished have been given.
 
-    `make_env` and `tasks` may hold functions without a name. The process is started anew (`spawn`), so a script needs its
+    `make_env` and `tasks` may hold functions without a name. The process is spawned, not forked, so a script needs its
     `if __name__ == "__main__":`. It gives way to training, uses one thread, and ends with the process that made it.
     """
 

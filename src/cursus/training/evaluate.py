@@ -1,4 +1,4 @@
-"""How good a policy is: games that count, the same ones for every policy."""
+"""Evaluation of a policy: the same seeded games for every policy, won, drawn and lost with intervals."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _LEAST_ROWS = 16
 """Libraries multiply very small batches in another order and round differently; so they are filled up to this."""
 
 
-class Acts(Protocol):
-    """Anything that acts for many environments at once: an agent, a frozen policy, a function in a class."""
+class BatchPolicy(Protocol):
+    """Anything that acts in batches: an agent, a frozen policy, a function in a class."""
 
     def act_batch(self, observations: NDArray[Any], *, deterministic: bool) -> NDArray[Any]:
         """An action for each row of observations."""
 
 
-class Outcome(StrEnum):
+class GameOutcome(StrEnum):
     """How a game ended."""
 
     WON = "won"
@@ -55,12 +55,19 @@ class Score:
     """
 
     name: str
+    """The name in `tasks`."""
     games: int
+    """Games played."""
     wins: int
+    """Games won."""
     draws: int
+    """Games that nobody won."""
     losses: int
+    """Games lost."""
     mean_return: float
+    """Sum of rewards, averaged over games."""
     mean_length: float
+    """Steps, averaged over games."""
 
     @property
     def win_rate(self) -> float:
@@ -99,8 +106,8 @@ class Score:
         won, drawn, lost = (f"{100 * rate:.1f} %" for rate in (self.win_rate, self.draw_rate, self.loss_rate))
         return f"{self.name}: {won} won ({100 * low:.1f}–{100 * high:.1f}), {drawn} drawn, {lost} lost of {self.games}"
 
-    def figures(self) -> dict[str, float]:
-        """The same for metrics."""
+    def metrics(self) -> dict[str, float]:
+        """The same as metrics, named `evaluation/<name>/…`."""
         low, high = self.win_interval
         found = {
             "win_rate": self.win_rate,
@@ -114,19 +121,8 @@ class Score:
         return {f"evaluation/{self.name}/{key}": value for key, value in found.items()}
 
 
-def hockey_tasks(opponents: Sequence[str] = ("weak", "strong")) -> dict[str, list[dict[str, Any]]]:
-    """Whole games of hockey against each opponent, which each side begins half of.
-
-    >>> hockey_tasks(["weak"])["weak"][1]
-    {'mode': 'normal', 'opponent': 'weak', 'starts': 'two'}
-    """
-    if isinstance(opponents, str):
-        raise SettingsError(f"opponents={opponents!r} is one name. Give a sequence of them, such as [{opponents!r}].")
-    return {name: [{"mode": "normal", "opponent": name, "starts": side} for side in ("one", "two")] for name in opponents}
-
-
 def evaluate(
-    policy: Acts,
+    policy: BatchPolicy,
     make_env: MakeEnv,
     tasks: Tasks,
     *,
@@ -136,27 +132,37 @@ def evaluate(
     deterministic: bool = True,
     success: ReadSuccess = SUCCESS_KEYS,
 ) -> list[Score]:
-    """Play `games` games of every name in `tasks`, and count.
+    """Play `games` games of every name in `tasks`, and count: a `Score` for each name.
 
     Game `g` of a name is its variant `g % len(variants)`, begun by `reset(seed=…, options={"task": variant})` with a seed of
     its own that depends on `seed`, the name and `g` alone. So every policy plays the same games, whatever `num_envs` is, and
-    variants share them evenly; where the division leaves a rest, the first ones get one more each.
+    variants share them equally; where the division leaves a rest, the first ones get one more each.
 
     A game is won if it succeeded (see `cursus.make_vec` on `success`). Otherwise `winner` in its final info decides: below 0
     it is lost, else drawn. Without a `winner`, a game that terminated is lost and one that was truncated is drawn.
 
     All games that are under way act in one call of `act_batch`, with at least 16 rows; those beyond the games are copies.
+
+    Args:
+        policy: anything with `act_batch(observations, deterministic=…)`.
+        make_env: makes a new Gymnasium environment at each call.
+        tasks: for each name the variants of a task, such as its two starting sides; see `hockey_tasks`.
+        games: of each name, at least 1 (default 100).
+        num_envs: games that are played at a time, at least 1 (default 16).
+        seed: of all games (default 0).
+        deterministic: act without exploring (default true).
+        success: how the final info says that an episode succeeded (default `is_success` or `success`).
     """
     check_evaluation(tasks, games=games, num_envs=num_envs, seed=seed)
-    lesson = TaskInterface(Discrete(1), success=success)
-    planned = [Game.planned(name, variants, number, seed) for name, variants in tasks.items() for number in range(games)]
+    interface = TaskInterface(Discrete(1), success=success)
+    planned = [PlannedGame.planned(name, variants, number, seed) for name, variants in tasks.items() for number in range(games)]
     with ExitStack() as stack:
-        tables = [Table(_made(make_env, stack), lesson) for _ in range(min(num_envs, len(planned)))]
-        if len({id(table.env) for table in tables}) < len(tables):
+        game_envs = [GameEnv(_made(make_env, stack), interface) for _ in range(min(num_envs, len(planned)))]
+        if len({id(game_env.env) for game_env in game_envs}) < len(game_envs):
             raise SettingsError("make_env gave the same environment twice. It must make a new one at each call.")
-        results = _play(policy, tables, planned, deterministic)
+        results = _play(policy, game_envs, planned, deterministic)
     ordered = [results[game] for game in planned]
-    return [_score(name, ordered[place * games : (place + 1) * games]) for place, name in enumerate(tasks)]
+    return [_score(name, ordered[index * games : (index + 1) * games]) for index, name in enumerate(tasks)]
 
 
 def check_evaluation(tasks: Tasks, *, games: int, num_envs: int, seed: int) -> None:
@@ -172,7 +178,7 @@ def check_evaluation(tasks: Tasks, *, games: int, num_envs: int, seed: int) -> N
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class PlannedGame:
     """One game that is to be played."""
 
     name: str
@@ -181,7 +187,7 @@ class Game:
     seed: int | None
 
     @classmethod
-    def planned(cls, name: str, variants: Sequence[Any], number: int, seed: int) -> Game:
+    def planned(cls, name: str, variants: Sequence[Any], number: int, seed: int) -> PlannedGame:
         """Game `number` of a name. No two games of a name have the same seed."""
         digest = blake2b(f"{seed} {name}".encode(), digest_size=4).digest()
         return cls(name, number, variants[number % len(variants)], (int.from_bytes(digest) + number) % 2**31)
@@ -191,81 +197,83 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Result:
+class GameResult:
     """How a game ended, with the sum of its rewards and its steps."""
 
-    outcome: Outcome
+    outcome: GameOutcome
     total: float
     length: int
 
 
-class Table:
+class GameEnv:
     """One environment and the game that is played in it."""
 
-    game: Game
+    game: PlannedGame
     observation: Any
 
-    def __init__(self, env: gymnasium.Env[Any, Any], lesson: TaskInterface) -> None:
-        self.env, self._lesson = env, lesson
+    def __init__(self, env: gymnasium.Env[Any, Any], interface: TaskInterface) -> None:
+        self.env, self._interface = env, interface
 
-    def begin(self, game: Game) -> None:
+    def begin(self, game: PlannedGame) -> None:
         """Begin a game."""
         self.game, self._rewards = game, list[float]()
         with _blame(game, "reset"):
             self.observation, _ = self.env.reset(seed=game.seed, options=None if game.task is None else {"task": game.task})
 
-    def step(self, action: Any) -> Result | None:
+    def step(self, action: Any) -> GameResult | None:
         """Act; the result once the game is over."""
         with _blame(self.game, "step"):
             self.observation, reward, terminated, truncated, info = self.env.step(action)
             self._rewards.append(float(reward))
         return self._result(terminated, info) if terminated or truncated else None
 
-    def _result(self, terminated: bool, info: dict[str, Any]) -> Result:
+    def _result(self, terminated: bool, info: dict[str, Any]) -> GameResult:
         total = float(np.sum(self._rewards))
         if not np.isfinite(total):
             raise ResultError(f"{self.game} has a return of {total}: a reward was no finite number.")
         told = {"episode": {"r": total, "l": len(self._rewards)}, **info}  # as vector environments do
         try:
-            won, _ = self._lesson.read_result(told)
+            won, _ = self._interface.read_result(told)
         except ResultError as error:
             raise ResultError(f"{self.game}: {error}") from error
         lost = info["winner"] < 0 if "winner" in info else terminated
-        outcome = Outcome.WON if won else Outcome.LOST if lost else Outcome.DRAWN
-        return Result(outcome, total, len(self._rewards))
+        outcome = GameOutcome.WON if won else GameOutcome.LOST if lost else GameOutcome.DRAWN
+        return GameResult(outcome, total, len(self._rewards))
 
 
-def act(policy: Acts, tables: Sequence[Table], deterministic: bool) -> NDArray[Any]:
-    """An action for every table, from one call."""
-    rows = [table.observation for table in tables]
+def act(policy: BatchPolicy, game_envs: Sequence[GameEnv], deterministic: bool) -> NDArray[Any]:
+    """An action for every game, from one call."""
+    rows = [game_env.observation for game_env in game_envs]
     rows += rows[-1:] * (_LEAST_ROWS - len(rows))
     actions = np.asarray(policy.act_batch(np.stack(rows), deterministic=deterministic))
     if actions.ndim == 0 or len(actions) != len(rows):
         raise SettingsError(f"the policy gave actions of shape {actions.shape} for {len(rows)} observations: one each is due.")
     if actions.dtype.kind == "f" and not np.isfinite(actions).all():
-        place = int(np.argmin(np.isfinite(actions).reshape(len(rows), -1).all(axis=1)))
-        raise ResultError(f"the policy's action in {tables[min(place, len(tables) - 1)].game} is {actions[place]}.")
-    return actions[: len(tables)]
+        row = int(np.argmin(np.isfinite(actions).reshape(len(rows), -1).all(axis=1)))
+        raise ResultError(f"the policy's action in {game_envs[min(row, len(game_envs) - 1)].game} is {actions[row]}.")
+    return actions[: len(game_envs)]
 
 
-def _play(policy: Acts, tables: Sequence[Table], planned: Sequence[Game], deterministic: bool) -> dict[Game, Result]:
-    """Play all games; a table that has finished one takes the next."""
-    results: dict[Game, Result] = {}
+def _play(
+    policy: BatchPolicy, game_envs: Sequence[GameEnv], planned: Sequence[PlannedGame], deterministic: bool
+) -> dict[PlannedGame, GameResult]:
+    """Play all games; an environment that has finished one takes the next."""
+    results: dict[PlannedGame, GameResult] = {}
     waiting = iter(planned)
-    playing = list(tables)
-    for table, game in zip(tables, waiting, strict=False):
-        table.begin(game)
+    playing = list(game_envs)
+    for game_env, game in zip(game_envs, waiting, strict=False):
+        game_env.begin(game)
     while playing:
         going_on = []
-        for table, action in zip(playing, act(policy, playing, deterministic), strict=True):
-            result = table.step(action)
+        for game_env, action in zip(playing, act(policy, playing, deterministic), strict=True):
+            result = game_env.step(action)
             if result is not None:
-                results[table.game] = result
-                following = next(waiting, None)
-                if following is None:
+                results[game_env.game] = result
+                upcoming = next(waiting, None)
+                if upcoming is None:
                     continue
-                table.begin(following)
-            going_on.append(table)
+                game_env.begin(upcoming)
+            going_on.append(game_env)
         playing = going_on
     return results
 
@@ -276,21 +284,21 @@ def _made(make_env: MakeEnv, stack: ExitStack) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def _score(name: str, results: Sequence[Result]) -> Score:
+def _score(name: str, results: Sequence[GameResult]) -> Score:
     outcomes = [result.outcome for result in results]
     return Score(
         name,
         games=len(results),
-        wins=outcomes.count(Outcome.WON),
-        draws=outcomes.count(Outcome.DRAWN),
-        losses=outcomes.count(Outcome.LOST),
+        wins=outcomes.count(GameOutcome.WON),
+        draws=outcomes.count(GameOutcome.DRAWN),
+        losses=outcomes.count(GameOutcome.LOST),
         mean_return=float(np.mean([result.total for result in results])),
         mean_length=float(np.mean([result.length for result in results])),
     )
 
 
 @contextmanager
-def _blame(game: Game, what: str) -> Iterator[None]:
+def _blame(game: PlannedGame, what: str) -> Iterator[None]:
     """Name the game in which an environment failed."""
     try:
         yield

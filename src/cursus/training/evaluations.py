@@ -1,4 +1,4 @@
-"""Evaluations during a training: when, of what, and which weights were the best."""
+"""Callback that evaluates during training, in the background or in between, and keeps the best weights."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class Evaluations:
         """The one that came last."""
         return self._done[-1] if self._done else None
 
-    def look_in(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
-        """Begin an evaluation if one is due; the figures of one that has come."""
+    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+        """Begin an evaluation if one is due; the metrics of one that has come."""
         if self._every and steps // self._every > self._asked // self._every:
             self._asked = steps
             return self._take([*self._come(), *self._again(), *self._begin(steps, save())])
@@ -149,15 +149,15 @@ class Evaluations:
         return [Evaluation(steps, scores, weights, time.perf_counter() - begin)]
 
     def _take(self, come: list[Evaluation]) -> dict[str, float]:
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for evaluation in come:
             score = sum(each.win_rate + each.draw_rate / 2 for each in evaluation.scores) / len(evaluation.scores)
-            figures = {"evaluation/step": float(evaluation.step), "evaluation/score": score, **evaluation.figures()}
-            self._writer.write(evaluation.step, figures)
+            metrics = {"evaluation/step": float(evaluation.step), "evaluation/score": score, **evaluation.metrics()}
+            self._writer.write(evaluation.step, metrics)
             self._done.append(evaluation)
             self._keep(evaluation, is_best=score > self._best)
             self._best = max(score, self._best)
-        return figures
+        return metrics
 
     def _keep(self, evaluation: Evaluation, *, is_best: bool) -> None:
         """The best weights and their checkpoint stay, the others go."""
@@ -188,10 +188,10 @@ class Evaluations:
         self._stack.close()
 
 
-def _link(checkpoint: Path, place: Path) -> None:
+def _link(checkpoint: Path, path: Path) -> None:
     """The same file under another name; a copy where a file system knows no second names."""
-    place.unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
     try:
-        os.link(checkpoint, place)
+        os.link(checkpoint, path)
     except OSError:
-        shutil.copyfile(checkpoint, place)
+        shutil.copyfile(checkpoint, path)

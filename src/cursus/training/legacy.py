@@ -1,4 +1,4 @@
-"""Configurations in the JSON schema of an older training system, in our own words."""
+"""Translation of configurations in the JSON schema of an older training system."""
 
 from __future__ import annotations
 
@@ -14,13 +14,7 @@ from cursus.training.opponents import CHECKPOINT, SELF
 _MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
 _SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
 _OPPONENTS = (*_SCRIPTED, "self_play", "weighted_mixture", "archive", "run_checkpoints")
-_AGENT_NAMES = {
-    "discount": "gamma",
-    "hidden_dim": "hidden",
-    "hidden_dims": "hidden",
-    "buffer_size": "replay_size",
-    "tau": "target_share",
-}
+_AGENT_NAMES = {"discount": "gamma", "hidden_dim": "hidden", "hidden_dims": "hidden"}
 _STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
 
 Shares = dict[str, float]
@@ -47,7 +41,7 @@ def _translate(spec: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(phases, list) or not phases:
         raise ConfigError("config.curriculum.phases must be a list of at least one phase.")
     common: dict[str, Any] = {"environment": {}, "league": {}, "training": {}}
-    translated = [_phase(f"config.curriculum.phases[{place}]", phase, common) for place, phase in enumerate(phases)]
+    translated = [_phase(f"config.curriculum.phases[{index}]", phase, common) for index, phase in enumerate(phases)]
     agent, fineness = _agent(top["agent"], top.get("hyperparameters") or {})
     if fineness is not None:
         common["environment"]["fineness"] = fineness
@@ -111,8 +105,8 @@ def _modes(where: str, environment: _Table) -> Shares:
     if "mode" in environment:
         return {_mode(where, environment["mode"]): 1.0}
     shares: Shares = {}
-    for place, each in enumerate(environment["mixture"]):
-        part = _Table(f"{where}.mixture[{place}]", each, ("mode", "weight"), ("mode", "weight"))
+    for index, each in enumerate(environment["mixture"]):
+        part = _Table(f"{where}.mixture[{index}]", each, ("mode", "weight"), ("mode", "weight"))
         _add(shares, _mode(where, part["mode"]), part["weight"])
     return shares
 
@@ -155,13 +149,13 @@ def _self_play(where: str, given: Any, common: dict[str, Any]) -> Shares:
 def _mixture(where: str, given: Any, common: dict[str, Any]) -> Shares:
     table = _Table(where, given, ("opponents",), ("opponents",))
     shares: Shares = {}
-    for place, each in enumerate(table["opponents"]):
-        part = _opponents(f"{where}.opponents[{place}]", each, common)
+    for index, each in enumerate(table["opponents"]):
+        part = _opponents(f"{where}.opponents[{index}]", each, common)
         if "weight" not in each:
-            raise ConfigError(f"{where}.opponents[{place}]: 'weight' is missing.")
-        total, weight = sum(part.values()), _number(f"{where}.opponents[{place}].weight", each["weight"])
+            raise ConfigError(f"{where}.opponents[{index}]: 'weight' is missing.")
+        total, weight = sum(part.values()), _number(f"{where}.opponents[{index}].weight", each["weight"])
         if not total > 0:
-            raise ConfigError(f"{where}.opponents[{place}]: its weights add up to nothing.")
+            raise ConfigError(f"{where}.opponents[{index}]: its weights add up to nothing.")
         for name, share in part.items():
             _add(shares, name, weight * share / total)
     return shares
@@ -243,7 +237,7 @@ def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
 
 def _episodes(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"config.training.checkpoint_save_freq is {value!r}: give a whole number of at least 1.")
+        raise ConfigError(f"config.training.checkpoint_save_freq is {value!r}: give an integer of at least 1.")
     return value
 
 
@@ -254,11 +248,11 @@ def _training(given: Any, environment: dict[str, Any]) -> tuple[dict[str, Any], 
         environment["max_episode_steps"] = table["max_episode_steps"]
     every = table.get("train_freq", 1)
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-        raise ConfigError(f"config.training.train_freq is {every!r}: give a whole number of at least 1.")
+        raise ConfigError(f"config.training.train_freq is {every!r}: give an integer of at least 1.")
     by_episodes = _episodes(table.get("checkpoint_save_freq", 100)) * _STEPS_PER_EPISODE
     training = {
         "updates_per_env_step": _number("config.training.updates_per_step", table.get("updates_per_step", 1)) / every,
-        "warmup_steps": table.get("warmup_steps", 400),
+        "learning_starts": table.get("warmup_steps", 400),
         "reward_scale": table.get("reward_scale", 0.1),
         "checkpoint_every": table.get("checkpoint_frequency", by_episodes),
     }

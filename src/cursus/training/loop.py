@@ -1,4 +1,4 @@
-"""One loop for one environment or many: `num_envs` changes the speed of training, not its meaning."""
+"""Off-policy training loop for one environment or many: `num_envs` changes the speed of training, not its meaning."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cursus.agents import Agent
-from cursus.agents.dice import dice_state, set_dice
 from cursus.errors import SettingsError
+from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
-from cursus.training.interrupt import Interrupt
-from cursus.training.opponents import Opponents
-from cursus.training.report import Companion, Reporter, Training, entered
-from cursus.training.seats import Seats
-from cursus.training.underway import UnderWay
+from cursus.training.action_log import ActionLog
+from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered
+from cursus.training.opponents import Opponents, PlayerViews
 from cursus.types import BoolArray, Decision, Tree
 from cursus.vector import Processes, Serial
 
@@ -33,28 +31,41 @@ def train_agent(
     steps: int | None = None,
     minutes: float | None = None,
     updates_per_env_step: float = 1.0,
-    warmup_steps: int = 1_000,
+    learning_starts: int = 1_000,
     report_every: int = 1_000,
     checkpoint_every: int = 20_000,
     seed: int = 0,
     run: str | Path | None = None,
     opponents: Opponents | None = None,
-    forget_before: Collection[str] = (),
-    companions: Sequence[Companion] = (),
+    clear_buffer_before: Collection[str] = (),
+    callbacks: Sequence[Callback] = (),
     on_report: Callable[[Training], None] = lambda training: None,
 ) -> Training:
-    """Train until so many steps of environments are done, those of a resumed run included, or the course is completed.
+    """Train until so many steps of environments are done, or the curriculum is completed.
 
-    With `minutes`, also until so much time has passed; then how far it gets depends on the machine.
+    In the first `learning_starts` steps actions are random and nothing is learned. From then on there are
+    `updates_per_env_step` gradient steps for every step of an environment, however many step together.
 
-    `envs` come from `make_vec(…, curriculum=…, autoreset="same_step")`. In the first `warmup_steps` actions are random and
-    nothing is learned. From then on there are `updates_per_env_step` gradient steps for every step of an environment, however
-    many step together. In the phases named in `forget_before` the replay is emptied first and filled for `warmup_steps` again,
-    without episodes that began earlier. With `opponents`, the environments have two seats, and they take the second one.
+    A run that was made with `resume=True` goes on where its newest checkpoint was written; with `seed_episodes=True` too, in
+    the middle of its episodes, and exactly as if it had never been stopped. An interrupt (Ctrl-C) waits for the end of a step
+    and writes a last checkpoint.
 
-    With the `run` folder of `envs`, metrics go to it and checkpoints hold everything: a run that was made with `resume=True`
-    goes on where the newest one was written; with `seed_episodes=True` too, in the middle of its episodes, and exactly as if
-    it had never been stopped. An interrupt (Ctrl-C) waits for the end of a step and writes a last checkpoint.
+    Args:
+        envs: environments from `make_vec(…, curriculum=…, autoreset="same_step")`.
+        agent: what learns.
+        steps: steps of environments in all, those of a resumed run included (default: until the curriculum is completed).
+        minutes: stop after so much time as well, above 0; how far it gets then depends on the machine (default no limit).
+        updates_per_env_step: replay ratio, at least 0 (default 1).
+        learning_starts: steps before learning begins, at least 0 (default 1,000).
+        report_every: steps between two rows of metrics, at least 1 (default 1,000).
+        checkpoint_every: steps between two checkpoints, at least 1 (default 20,000).
+        seed: of random actions, and of environments that are not seeded by their episodes (default 0).
+        run: the run folder of `envs`, for metrics and checkpoints (default none are written).
+        opponents: who plays on the other side, where environments have views of two players (default nobody).
+        clear_buffer_before: names of phases before which the replay buffer is emptied; learning waits for `learning_starts`
+            again, and episodes that began earlier are not stored (default none).
+        callbacks: called after every step of all environments (default none).
+        on_report: called with how the training stands after every row of metrics (default nothing).
     """
     for name, value in (("report_every", report_every), ("checkpoint_every", checkpoint_every)):
         check_count(name, value)
@@ -62,13 +73,15 @@ def train_agent(
         check_count("steps", steps)
     if minutes is not None:
         check_positive("minutes", minutes)
-    check_count("warmup_steps", warmup_steps, low=0)
+    check_count("learning_starts", learning_starts, low=0)
     check_positive("updates_per_env_step", updates_per_env_step, zero=True)
     check_kind("agent", agent, Agent, "DDDQN(4, 2)")
     if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP or envs.teacher is None:
-        raise SettingsError('these environments will not do. Make them with make_vec(…, curriculum=…, autoreset="same_step").')
+        raise SettingsError(
+            'envs must have a teacher and reset in the same step. Use make_vec(…, curriculum=…, autoreset="same_step").'
+        )
     loop = _Loop(envs, agent, envs.teacher, opponents)
-    loop.plan(updates_per_env_step, warmup_steps, seed, None if run is None else Path(run), forget_before)
+    loop.plan(updates_per_env_step, learning_starts, seed, None if run is None else Path(run), clear_buffer_before)
     with ExitStack() as stack, Interrupt() as interrupt:
         loop.begin(stack)
         saved = loop.now.steps
@@ -82,8 +95,8 @@ def train_agent(
                 loop.step()
                 whole = True
                 more: dict[str, float] = {}
-                for companion in companions:
-                    more |= companion.look_in(loop.now.steps, loop.checkpoint)
+                for callback in callbacks:
+                    more |= callback.after_step(loop.now.steps, loop.checkpoint)
                 if loop.now.steps - loop.reporter.reported >= report_every or more:
                     loop.report(more)
                     on_report(loop.now)
@@ -91,7 +104,7 @@ def train_agent(
                     saved = loop.now.steps
                     loop.checkpoint()
         finally:
-            if whole:  # a step that was interrupted half-way is no place to go on from
+            if whole:  # a step that was interrupted half-way is nothing to go on from
                 loop.checkpoint()
         if loop.now.steps > loop.reporter.reported:
             loop.report({})
@@ -107,27 +120,29 @@ class _Loop:
     def __init__(self, envs: Any, agent: Agent, teacher: Teacher, opponents: Opponents | None) -> None:
         self._envs, self._agent, self._teacher, self._opponents = envs, agent, teacher, opponents
         players = 1 if opponents is None else 2
-        self._seats = Seats(envs.single_observation_space, envs.single_action_space, players=players)
+        self._views = PlayerViews(envs.single_observation_space, envs.single_action_space, players=players)
         self._num_envs: int = envs.num_envs
         self.reporter = Reporter(teacher)
         self.now = Training()
 
-    def plan(self, ratio: float, warmup_steps: int, seed: int, run: Path | None, forget_before: Collection[str]) -> None:
+    def plan(
+        self, ratio: float, learning_starts: int, seed: int, run: Path | None, clear_buffer_before: Collection[str]
+    ) -> None:
         """How to train, and from where if the run is a resumed one."""
-        self._ratio, self._warmup_steps, self._run = ratio, warmup_steps, run
-        self._forget_before = frozenset(forget_before)
-        self._debt = 0.0
-        self._remembered = 0  # steps since the beginning, or since the replay was emptied
+        self._ratio, self._learning_starts, self._run = ratio, learning_starts, run
+        self._clear_buffer_before = frozenset(clear_buffer_before)
+        self._updates_due = 0.0
+        self._steps_stored = 0  # steps since the beginning, or since the replay was emptied
         self._belongs = np.ones(self._num_envs, dtype=bool)  # to what is practised now, so that it may be remembered
-        self._dice = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         self._seed = seed
-        self._under_way = UnderWay(self._num_envs, self._joined(self._seats.blank(self._num_envs)))
+        self._action_log = ActionLog(self._num_envs, self._joined(self._views.blank(self._num_envs)))
         self._stopped_at: Tree = None
         if self._teacher.caller_state is not None:
             self._load(self._teacher.caller_state)
 
     def _joined(self, own: NDArray[Any]) -> NDArray[Any]:
-        return own if self._opponents is None else self._seats.join(own, self._seats.blank(self._num_envs))
+        return own if self._opponents is None else self._views.join(own, self._views.blank(self._num_envs))
 
     def begin(self, stack: ExitStack) -> None:
         """Reset all environments; in a resumed run, bring them to where they were."""
@@ -137,7 +152,7 @@ class _Loop:
         self._observations, _ = self._envs.reset(seed=seed)
         fresh = np.ones(self._num_envs, dtype=bool)
         if self._stopped_at is not None and seeds_itself:
-            self._observations, fresh = self._under_way.repeat(self._envs, self._observations, self._stopped_at)
+            self._observations, fresh = self._action_log.repeat(self._envs, self._observations, self._stopped_at)
             if fresh.any():
                 self._observations, _ = self._envs.reset(options={"reset_mask": fresh})
         self._meet(fresh)
@@ -156,48 +171,48 @@ class _Loop:
 
     def step(self) -> None:
         """One step of every environment, and the updates that are due for it."""
-        own_view = self._seats.own(self._observations)
-        if self.now.steps < self._warmup_steps:
-            own = self._seats.random(self._num_envs, self._dice)
+        own_view = self._views.own(self._observations)
+        if self.now.steps < self._learning_starts:
+            own = self._views.random(self._num_envs, self._rng)
         else:
             own = self._agent.act_batch(own_view)
         actions = own
         if self._opponents is not None:
-            actions = self._seats.join(own, self._opponents.act(self._seats.other(self._observations)))
-        following, rewards, terminated, truncated, infos = self._envs.step(actions)
+            actions = self._views.join(own, self._opponents.act(self._views.other(self._observations)))
+        next_observations, rewards, terminated, truncated, infos = self._envs.step(actions)
         ended = terminated | truncated
-        last = self._seats.own(_last_observations(following, infos, ended))
+        last = self._views.own(_last_observations(next_observations, infos, ended))
         valid = None if self._belongs.all() else self._belongs
         self._agent.observe(own_view, own, rewards, last, terminated, truncated, valid)
         if self._run is not None:
-            self._under_way.record(actions, ended)
-        self._observations = following
+            self._action_log.record(actions, ended)
+        self._observations = next_observations
         self.now.steps += self._num_envs
-        self._remembered += self._num_envs if valid is None else int(np.count_nonzero(valid))
+        self._steps_stored += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if ended.any():
             self.reporter.infos.add_vector(infos.get("final_info"))
             self._belongs |= ended
-            self._hear(self.reporter.listener.take_decisions(), ended)
+            self._apply_decisions(self.reporter.recent.take_decisions(), ended)
             self._meet(ended)
-        if self._remembered > self._warmup_steps and len(self._agent.replay):
+        if self._steps_stored > self._learning_starts and len(self._agent.replay_buffer):
             self._learn()
 
     def _learn(self) -> None:
-        self._debt += self._num_envs * self._ratio
-        while self._debt >= 1.0:
+        self._updates_due += self._num_envs * self._ratio
+        while self._updates_due >= 1.0:
             self.reporter.losses.add(self._agent.update())
-            self._debt -= 1.0
+            self._updates_due -= 1.0
         self.now.updates = self._agent.updates
 
-    def _hear(self, decisions: Sequence[Decision], ended: BoolArray) -> None:
+    def _apply_decisions(self, decisions: Sequence[Decision], ended: BoolArray) -> None:
         """Do what was decided, before anybody acts again."""
         if self._opponents is not None:
-            self._opponents.listen(decisions)
+            self._opponents.apply(decisions)
         for decision in decisions:
-            if entered(decision) in self._forget_before:
-                self._agent.replay.clear()
+            if entered(decision) in self._clear_buffer_before:
+                self._agent.replay_buffer.clear()
                 self._belongs = ended.copy()
-                self._remembered, self._debt = 0, 0.0
+                self._steps_stored, self._updates_due = 0, 0.0
             self.now.completed |= decision.kind == "completion"
 
     # ---- saving
@@ -210,13 +225,13 @@ class _Loop:
         return {
             "agent": self._agent.state(),
             "opponents": None if self._opponents is None else self._opponents.state(),
-            "under_way": self._under_way.state(self._observations),
+            "action_log": self._action_log.state(self._observations),
             "steps": self.now.steps,
             "completed": self.now.completed,
-            "remembered": self._remembered,
-            "debt": self._debt,
+            "steps_stored": self._steps_stored,
+            "updates_due": self._updates_due,
             "belongs": self._belongs.copy(),
-            "dice": dice_state(self._dice),
+            "rng": rng_state(self._rng),
         }
 
     def _load(self, state: Tree) -> None:
@@ -227,19 +242,19 @@ class _Loop:
         self._agent.load(state["agent"])
         if self._opponents is not None:
             self._opponents.load(state["opponents"])
-        self._stopped_at = state["under_way"]
+        self._stopped_at = state["action_log"]
         self.now.steps, self.now.completed = int(state["steps"]), bool(state["completed"])
         self.now.updates = self._agent.updates
-        self._remembered, self._debt = int(state["remembered"]), float(state["debt"])
+        self._steps_stored, self._updates_due = int(state["steps_stored"]), float(state["updates_due"])
         self._belongs = np.array(state["belongs"], dtype=bool)
-        set_dice(self._dice, state["dice"])
+        set_rng(self._rng, state["rng"])
 
 
-def _last_observations(following: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:
+def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:
     """What followed, with the true last observation where an episode ended and another one has begun."""
     if not ended.any():
-        return following
-    last = following.copy()
+        return next_observations
+    last = next_observations.copy()
     for env in np.flatnonzero(ended).tolist():
         last[env] = infos["final_obs"][env]
     return last

@@ -1,4 +1,4 @@
-"""Opponents that were learned: the learner itself, earlier selves, and policies from files."""
+"""Learned opponents (the learner itself, earlier selves, policies from files), and what each of two players sees and does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from cursus.agents import Agent, Policy, load_policy
@@ -35,11 +37,67 @@ def find_weights(path: str | Path) -> Path:
     raise CheckpointError(f"{path} is neither a file of weights nor a run with weights/best.safetensors or last.safetensors.")
 
 
+class PlayerViews:
+    """What each player sees and does: one, or two whose observations and actions lie side by side, the learner's first."""
+
+    def __init__(self, observation_space: Any, action_space: Any, *, players: int = 1) -> None:
+        if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 1:
+            raise SettingsError(f"our agents see a flat Box of numbers, not {observation_space}. Flatten it with a wrapper.")
+        self.players = players
+        self.observation_size = observation_space.shape[0] // players
+        self.num_actions: int | None = None
+        """How many actions there are, where they are discrete."""
+        self.action_size: int | None = None
+        """How many numbers an action has, where they are not."""
+        if isinstance(action_space, spaces.Discrete):
+            self.num_actions = int(action_space.n)
+        elif isinstance(action_space, spaces.MultiDiscrete) and players == len(action_space.nvec) == 2:
+            self.num_actions = int(action_space.nvec[0])
+        elif isinstance(action_space, spaces.Box) and len(action_space.shape) == 1:
+            _check_unit(action_space)
+            self.action_size = action_space.shape[0] // players
+        else:
+            raise SettingsError(f"our agents act in Discrete spaces, or in a flat Box from -1 to 1, not in {action_space}.")
+
+    def own(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """What the learner sees."""
+        return observations if self.players == 1 else observations[..., : self.observation_size]
+
+    def other(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """What its opponent sees."""
+        return observations[..., self.observation_size :]
+
+    def join(self, own: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+        """The actions of both."""
+        return np.stack([own, other], axis=1) if self.num_actions else np.concatenate([own, other], axis=1)
+
+    def blank(self, num_envs: int) -> NDArray[Any]:
+        """Actions of one player that mean nothing."""
+        if self.num_actions:
+            return np.zeros(num_envs, dtype=np.int64)
+        return np.zeros((num_envs, self.action_size or 0), dtype=np.float32)
+
+    def random(self, num_envs: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Actions of one player, drawn uniformly."""
+        if self.num_actions:
+            return rng.integers(self.num_actions, size=num_envs)
+        return rng.uniform(-1.0, 1.0, (num_envs, self.action_size or 0)).astype(np.float32)
+
+
 class Opponents:
     """Who plays on the other side in each environment, and what they do: one forward pass for each of them.
 
     An environment keeps its opponent for a whole episode: which snapshot `latest` or a slot of the archive means is settled
     when the episode begins. Only `self`, the learner as it is now, changes on the way.
+
+    Args:
+        agent: the learner.
+        names: every learned opponent that tasks name; those of `checkpoint:PATH` are read at once.
+        num_envs: number of environments.
+        blank: actions that mean nothing, of shape `(num_envs, …)`, where the opponent is in the game itself.
+        deterministic: whether opponents act without exploring (default true).
+        run: the run folder, which keeps their weights (default none: such a training cannot be resumed).
+        seed: of their random streams (default 0).
     """
 
     def __init__(
@@ -91,7 +149,7 @@ class Opponents:
     # ---- who
 
     def begin(self, envs: IntArray, params: Sequence[Any]) -> None:
-        """Episodes with these params begin in these environments."""
+        """Episodes with these `params` (a task's, in order) begin in the environments `envs`."""
         for env, each in zip(envs.tolist(), params, strict=True):
             name = each.get("opponent") if isinstance(each, Mapping) else None
             self._held[env] = self._resolve(str(name)) if is_learned(name) else None
@@ -107,8 +165,8 @@ class Opponents:
             raise CheckpointError(f"slot {slot} of the archive is empty: nobody was put there.")
         return self._slots[slot]
 
-    def listen(self, decisions: Sequence[Decision]) -> None:
-        """Put the learner into the archive where it was decided."""
+    def apply(self, decisions: Sequence[Decision]) -> None:
+        """Put the learner into the archive where one of these `decisions` says so."""
         for decision in decisions:
             if decision.kind == "snapshot":
                 self._take(int(decision.evidence["slot"]), int(decision.evidence["number"]))
@@ -138,12 +196,16 @@ class Opponents:
                 found.setdefault(who, []).append(env)
         return found
 
-    def act(self, views: NDArray[Any]) -> NDArray[Any]:
-        """Actions for all environments; nothing where the opponent is in the game itself."""
+    def act(self, observations: NDArray[Any]) -> NDArray[Any]:
+        """Actions for all environments; blank where the opponent is in the game itself.
+
+        Args:
+            observations: what the opponents see, a row for each environment.
+        """
         actions = self._blank.copy()
         for who, envs in self.playing.items():
             policy = self._snapshots[who] if isinstance(who, int) else self._chosen[who]
-            actions[envs] = policy.act_batch(views[envs], deterministic=self._deterministic)
+            actions[envs] = policy.act_batch(observations[envs], deterministic=self._deterministic)
         return actions
 
     # ---- saving
@@ -154,7 +216,7 @@ class Opponents:
             "slots": {str(slot): number for slot, number in self._slots.items()},
             "latest": self._latest,
             "held": list(self._held),
-            "dice": {str(number): policy.state() for number, policy in self._snapshots.items()},
+            "snapshots": {str(number): policy.state() for number, policy in self._snapshots.items()},
             "chosen": {name: policy.state() for name, policy in self._chosen.items()},
         }
 
@@ -164,13 +226,21 @@ class Opponents:
         self._latest = None if state["latest"] is None else int(state["latest"])
         self._held = list(state["held"])
         self._snapshots = {}
-        for number, dice in state["dice"].items():
+        for number, stream in state["snapshots"].items():
             self._snapshots[int(number)] = policy = load_policy(self._file(int(number)), device=str(self._agent.device))
-            policy.load(dice)
-        for name, dice in state["chosen"].items():
-            self._chosen[name].load(dice)
+            policy.load(stream)
+        for name, stream in state["chosen"].items():
+            self._chosen[name].load(stream)
 
     def _file(self, number: int) -> Path:
         if self._folder is None:
             raise SettingsError("snapshots of a training without a run folder cannot be read again.")
         return self._folder / f"{number:06d}.safetensors"
+
+
+def _check_unit(space: spaces.Box) -> None:
+    if not (np.all(space.low == -1.0) and np.all(space.high == 1.0)):
+        raise SettingsError(
+            f"our agents act between -1 and 1, this space is {space}. "
+            "Wrap it: gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)."
+        )

@@ -1,35 +1,30 @@
-"""What a training is to be: the settings in a configuration file, each in its place."""
+"""Plans: the settings of a training, read from TOML or JSON."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkable
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
 from cursus.curricula import Curriculum
-from cursus.curricula.gates import Gate
-from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES, check_shares
-from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode
-from cursus.errors import ConfigError, CursusError, TaskError
+from cursus.curricula.league import check_shares
+from cursus.envs.hockey import OPPONENTS
+from cursus.errors import ConfigError, CursusError
 from cursus.randomness import check_seed
 from cursus.settings import check_count, check_kind, check_positive
-from cursus.tasks import Ramp
 from cursus.training import legacy
-from cursus.training.opponents import CHECKPOINT, SELF
-from cursus.training.seats import Seats
+from cursus.training.hockey import PhasePlan
+from cursus.training.opponents import PlayerViews
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
 
 HOCKEY = "cursus/Hockey-v0"
 SB3 = "sb3:"
-_MOST_TASKS = 100_000
 _FROM_ENVS = ("observation_size", "num_actions", "action_size", "num_envs", "device", "seed")
 
 
@@ -45,8 +40,8 @@ class AgentPlan(Protocol):
     def discrete(self) -> bool:
         """Whether it chooses among actions, rather than strengths."""
 
-    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
-        """What learns, for environments like these."""
+    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
+        """What learns, for `num_envs` environments whose observations and actions are like `views`."""
 
 
 @dataclass(frozen=True)
@@ -66,86 +61,17 @@ class OwnAgent:
         """Whether it chooses among actions, rather than strengths."""
         return self.kind is DDDQN
 
-    def make(self, seats: Seats, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
+    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
         """The agent, for environments like these."""
-        size = seats.num_actions if self.discrete else seats.action_size
+        size = views.num_actions if self.discrete else views.action_size
         if size is None:
             raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
         made: Any = self.kind
         try:
-            agent: Agent = made(seats.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+            agent: Agent = made(views.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
         except (RuntimeError, TypeError, ValueError) as error:
             raise error if isinstance(error, CursusError) else ConfigError(f"agent: {error}.") from error
         return agent
-
-
-@dataclass(frozen=True)
-class PhasePlan:
-    """One phase of a course in hockey: what is played against whom, how long, and for which rewards."""
-
-    name: str
-    mode: str | None = None
-    modes: Mapping[str, float] | None = None
-    """Several modes and how often each is drawn; one is drawn anew for every episode."""
-    opponent: str | None = None
-    opponents: Mapping[str, float] | None = None
-    """The same for opponents."""
-    episodes: int | None = None
-    steps: int | None = None
-    gate: Gate | None = None
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """Of the reward; see `Weights` of hockey."""
-    shaping: Ramp | None = None
-    """Weights that change with practice."""
-    clear_buffer: bool = False
-
-    def options(self) -> tuple[dict[str, dict[str, Any]], dict[str, float]]:
-        """What is drawn from: params by name, and shares."""
-        modes = self._choice("mode", self.mode, self.modes, "normal")
-        opponents = self._choice("opponent", self.opponent, self.opponents, "none")
-        options, shares = {}, {}
-        for (mode, mode_share), (opponent, share) in product(modes.items(), opponents.items()):
-            name = opponent if len(modes) == 1 else mode if len(opponents) == 1 else f"{mode}, {opponent}"
-            options[name] = {"mode": str(Mode(mode)), "opponent": opponent}
-            shares[name] = mode_share * share
-        return options, shares
-
-    def _choice(self, what: str, one: str | None, several: Mapping[str, float] | None, default: str) -> Mapping[str, float]:
-        if one is not None and several is not None:
-            raise ConfigError(f"phase {self.name!r} has both {what} and {what}s. Give one of them.")
-        if several is None:
-            return {default if one is None else one: 1.0}
-        for name, share in several.items():
-            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < inf:
-                raise ConfigError(
-                    f"{what}s of phase {self.name!r}: the share of {name!r} is {share!r}, not a number from 0 on."
-                )
-        if not sum(several.values()) > 0:
-            raise ConfigError(f"{what}s of phase {self.name!r} is empty. Give at least one a share above 0.")
-        return several
-
-    def check(self) -> None:
-        """Refuse modes and opponents that there are not."""
-        for mode in self._choice("mode", self.mode, self.modes, "normal"):
-            if mode not in list(Mode):
-                raise ConfigError(f"phase {self.name!r}: mode {config.unknown(mode, list(Mode))}")
-        for opponent in self._choice("opponent", self.opponent, self.opponents, "none"):
-            check_opponent(f"phase {self.name!r}", opponent)
-        ramps = [] if self.shaping is None else [self.shaping.start, self.shaping.final]
-        for weights in (self.weights, *ramps):
-            try:
-                HockeyTask().changed({"weights": weights}, ())
-            except TaskError as error:
-                raise ConfigError(f"phase {self.name!r}: {error}") from None
-
-
-def check_opponent(where: str, name: str) -> None:
-    """Refuse an opponent that does not exist. Whether the weights of one are there is seen when it is made."""
-    if name.startswith(CHECKPOINT):
-        return
-    known = [*OPPONENTS, SELF, LATEST, ARCHIVE, *(f"{ARCHIVE}:{strategy}" for strategy in STRATEGIES)]
-    if name not in known:
-        raise ConfigError(f"{where}: opponent {config.unknown(name, [*known, CHECKPOINT + 'PATH'])}")
 
 
 @dataclass(frozen=True)
@@ -157,13 +83,19 @@ class EnvironmentPlan:
     """
 
     id: str = HOCKEY
+    """As registered with Gymnasium (default hockey)."""
     keep_mode: bool = True
+    """Hockey: whether the puck can be caught and kept (default true)."""
     fineness: int = 2
-    """Strengths of movement, for agents with discrete actions."""
+    """Hockey: strengths of movement for agents with discrete actions, at least 2 (default 2)."""
     max_episode_steps: int | None = None
+    """Time limit, at least 1 (default the environment's own)."""
     success: str | None = None
+    """Key of the final info."""
     success_return: float | None = None
+    """Return from which on an episode has succeeded."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments for making the environment."""
 
     def __post_init__(self) -> None:
         check_kind("environment.keep_mode", self.keep_mode, bool, "true or false")
@@ -174,30 +106,38 @@ class EnvironmentPlan:
         own = ("keep_mode", "fineness", "max_episode_steps", "discrete", "external", "render_mode")
         for key in own:
             if key in self.settings:
-                raise ConfigError(f"environment.settings: {key!r} has a place of its own, or follows from the training.")
+                raise ConfigError(f"environment.settings: {key!r} has a key of its own, or follows from the training.")
         if self.id != HOCKEY and not (self.keep_mode and self.fineness == EnvironmentPlan.fineness):
             raise ConfigError(f"keep_mode and fineness are for {HOCKEY}, not for {self.id}.")
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long, how often, how much. Without `steps` and `minutes` a training ends with its course."""
+    """How long, how often, how much. Without `steps` and `minutes` a training ends with its curriculum."""
 
     steps: int | None = None
+    """Steps of environments in all, at least 1 (default no limit)."""
     minutes: float | None = None
+    """Time, above 0 (default no limit)."""
     updates_per_env_step: float = 0.25
-    warmup_steps: int = 2_000
+    """Replay ratio: gradient steps for every step of an environment, at least 0 (default 0.25)."""
+    learning_starts: int = 2_000
+    """Steps with random actions before learning begins, at least 0 (default 2,000)."""
     reward_scale: float = 1.0
+    """Factor of the reward weights of phases, above 0 (default 1)."""
     mirror: bool = False
-    """Learn from the mirrored game as well: what is right on the left side is right on the right."""
+    """Learn from the mirrored game as well: what is right on the left side is right on the right (default false)."""
     deterministic_opponents: bool = True
+    """Whether learned opponents act without exploring (default true)."""
     checkpoint_every: int = 50_000
+    """Steps between two checkpoints, at least 1 (default 50,000)."""
     report_every: int = 2_000
+    """Steps between two rows of metrics, at least 1 (default 2,000)."""
 
     def __post_init__(self) -> None:
         check_positive("training.reward_scale", self.reward_scale)
         check_positive("training.updates_per_env_step", self.updates_per_env_step, zero=True)
-        check_count("training.warmup_steps", self.warmup_steps, low=0)
+        check_count("training.learning_starts", self.learning_starts, low=0)
         for name in ("steps", "checkpoint_every", "report_every"):
             if getattr(self, name) is not None:
                 check_count(f"training.{name}", getattr(self, name))
@@ -216,10 +156,15 @@ class EvaluationPlan:
     """
 
     every: int = 50_000
+    """Steps between two evaluations; 0: only at the end (default 50,000)."""
     games: int = 100
+    """Games of each name, at least 1 (default 100)."""
     opponents: Sequence[str] = ("weak", "strong")
+    """Hockey: scripted players (default weak and strong)."""
     tasks: Mapping[str, Any] | None = None
+    """Params of tasks by name, instead of opponents (default none)."""
     background: bool = True
+    """Whether a process of its own plays (default true)."""
 
     def __post_init__(self) -> None:
         check_count("every", self.every, low=0)
@@ -237,9 +182,13 @@ class LeaguePlan:
     """The archive of earlier selves, for the opponents `archive` and `latest`: see `League`."""
 
     slots: int = 16
+    """How many earlier selves are kept, at least 1 (default 16)."""
     every: int = 500
+    """Episodes between two snapshots, at least 1 (default 500)."""
     shares: Mapping[str, float] | None = None
+    """How often each strategy picks the opponent `archive` (default `League`'s)."""
     skill_range: float = 100.0
+    """Difference of ratings that `archive:skill` allows, above 0 (default 100)."""
 
     def __post_init__(self) -> None:
         check_count("league.slots", self.slots)
@@ -251,7 +200,7 @@ class LeaguePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole training. The course is `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
+    """A whole training. Practised are `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
 
     agent: AgentPlan
     phases: Sequence[PhasePlan] = ()
@@ -284,7 +233,7 @@ def read_plan(
 ) -> tuple[Plan, dict[str, Any]]:
     """A plan from a TOML or JSON file (or what would be in it), with some `settings` changed; and what was read, in full.
 
-    `algo`, such as `"SAC"` or `"sb3:PPO"`, takes the place of the whole table `agent`. A JSON file in the schema of the
+    `algo`, such as `"SAC"` or `"sb3:PPO"`, replaces the whole table `agent`. A JSON file in the schema of the
     older system, with `curriculum.phases`, is understood as well.
     """
     spec = dict(source) if isinstance(source, Mapping) else config.read(source)

@@ -1,4 +1,4 @@
-"""A training as a picture: what was learned, in which phase, and how fast."""
+"""Plots of a training: returns, success, losses, evaluations and speed, with phases as bands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Span:
+class PhaseBand:
     """A phase, and the steps from which and to which it was practised."""
 
     name: str
@@ -49,7 +49,7 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
         raise LedgerError(f"{run / 'metrics.jsonl'} has no rows yet: there is nothing to draw.")
     panels = [(title, draw) for title, draw in _panels(rows) if draw is not None]
     if not panels:
-        raise LedgerError(f"{run / 'metrics.jsonl'} has no figure of a training: it has {', '.join(_names(rows))[:200]}.")
+        raise LedgerError(f"{run / 'metrics.jsonl'} has no metric of a training: it has {', '.join(_names(rows))[:200]}.")
     figure = _figure(panels, _reach(rows), phases(rows, _decisions(run)), run.resolve().name)
     figure.savefig(path)
     return path
@@ -58,7 +58,7 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
 # ---- phases
 
 
-def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[Span]:
+def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[PhaseBand]:
     """When each phase was practised; decisions of another kind than phases count only where there are no phases.
 
     Rows say it by `progress/phase_index`. Where they do not, the time of a decision tells between which rows it fell.
@@ -71,7 +71,7 @@ def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[
     if len(steps):
         entered = np.flatnonzero(np.diff(indices, prepend=np.nan) != 0)
         known = dict(enumerate(dict.fromkeys(names)))
-        chosen = [known.get(int(indices[place]), f"phase {int(indices[place]) + 1}") for place in entered]
+        chosen = [known.get(int(indices[row]), f"phase {int(indices[row]) + 1}") for row in entered]
         begins = [_reach(rows)[0], *steps[entered[1:]].tolist()]
     elif names:
         times = [(row["time"], row["step"]) for row in rows if "time" in row]
@@ -81,7 +81,7 @@ def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[
     else:
         return []
     ends = [*begins[1:], _reach(rows)[1]]
-    return [Span(name, begin, end) for name, begin, end in zip(chosen, begins, ends, strict=True) if end > begin]
+    return [PhaseBand(name, begin, end) for name, begin, end in zip(chosen, begins, ends, strict=True) if end > begin]
 
 
 def _step_at(moment: float, times: Sequence[tuple[float, float]]) -> float:
@@ -108,19 +108,19 @@ def _decisions(run: Path) -> list[dict[str, Any]]:
 
 
 def series(rows: Sequence[Row], name: str) -> tuple[FloatArray, FloatArray]:
-    """The steps at which a figure is known, in order, and its values."""
+    """The steps at which a metric is known, in order, and its values."""
     found = sorted((row["step"], row[name]) for row in rows if isfinite(row.get(name, np.nan)))
     steps, values = np.array(found, dtype=np.float64).reshape(-1, 2).T
     return steps, values
 
 
 def _names(rows: Sequence[Row]) -> list[str]:
-    """Every figure that has a value somewhere, in the order of appearance."""
+    """Every metric that has a value somewhere, in the order of appearance."""
     return [name for name in dict.fromkeys(name for row in rows for name in row) if len(series(rows, name)[0])]
 
 
 def _reach(rows: Sequence[Row]) -> tuple[float, float]:
-    """The steps that the picture spans: from the beginning, unless nothing is known of it."""
+    """The steps that the plot spans: from the beginning, unless nothing is known of it."""
     steps = [row["step"] for row in rows]
     return 0.0, float(max(steps)) or 1.0
 
@@ -205,7 +205,7 @@ def _draw(axes: Any, steps: FloatArray, values: FloatArray, colour: str, label: 
 # ---- the figure
 
 
-def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], spans: Sequence[Span], title: str) -> Any:
+def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], bands: Sequence[PhaseBand], title: str) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -214,11 +214,11 @@ def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], span
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 * columns, 2.6 * lines + 0.7), dpi=120, layout="constrained")
     figure.suptitle(title.replace("$", r"\$"), fontsize=13)
-    for place, (name, draw) in enumerate(panels):
-        axes = figure.add_subplot(lines, columns, place + 1)
+    for index, (name, draw) in enumerate(panels):
+        axes = figure.add_subplot(lines, columns, index + 1)
         draw(axes)
-        _shade(axes, spans, reach, named=place < columns)
-        _furnish(axes, name, reach, steps_named=place >= len(panels) - columns)
+        _shade(axes, bands, reach, named=index < columns)
+        _furnish(axes, name, reach, steps_named=index >= len(panels) - columns)
     return figure
 
 
@@ -236,15 +236,15 @@ def _furnish(axes: Any, title: str, reach: tuple[float, float], steps_named: boo
         axes.legend(frameon=False, fontsize=8, loc="best")
 
 
-def _shade(axes: Any, spans: Sequence[Span], reach: tuple[float, float], named: bool) -> None:
+def _shade(axes: Any, bands: Sequence[PhaseBand], reach: tuple[float, float], named: bool) -> None:
     """Bands behind the curves, with names where there is room for them."""
-    for place, span in enumerate(spans):
-        axes.axvspan(span.begin, span.end, color=_BANDS[place % 2], zorder=-1, linewidth=0)
-        room = 75 * (span.end - span.begin) / (reach[1] - reach[0])
-        if named and len(span.name) <= room:
-            middle, shown = (span.begin + span.end) / 2, span.name.replace("$", r"\$")
-            place_of = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
-            axes.annotate(shown, (middle, 1.0), (0, 3), **place_of, fontsize=8, color="#5a6470", ha="center")
+    for index, band in enumerate(bands):
+        axes.axvspan(band.begin, band.end, color=_BANDS[index % 2], zorder=-1, linewidth=0)
+        room = 75 * (band.end - band.begin) / (reach[1] - reach[0])
+        if named and len(band.name) <= room:
+            middle, shown = (band.begin + band.end) / 2, band.name.replace("$", r"\$")
+            coordinates = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+            axes.annotate(shown, (middle, 1.0), (0, 3), **coordinates, fontsize=8, color="#5a6470", ha="center")
 
 
 def _short(value: float) -> str:

@@ -17,16 +17,14 @@ from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.training.background import Evaluation
-from cursus.training.course import course_of, external_names
-from cursus.training.environment import hockey_score, make_env, success_of
-from cursus.training.evaluate import Tasks, hockey_tasks
+from cursus.training.build import build_curriculum, external_names, make_env, success_of
+from cursus.training.callbacks import Training
+from cursus.training.evaluate import Tasks
 from cursus.training.evaluations import LAST, Evaluations
+from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
 from cursus.training.loop import train_agent
-from cursus.training.mirror import Mirror
-from cursus.training.opponents import Opponents
+from cursus.training.opponents import Opponents, PlayerViews
 from cursus.training.plan import Plan, read_plan
-from cursus.training.report import Training
-from cursus.training.seats import Seats
 from cursus.vector import make_vec
 
 if TYPE_CHECKING:
@@ -41,14 +39,19 @@ class TrainResult:
     """What came of a training."""
 
     run: Path
+    """The run folder."""
     steps: int
+    """Steps of environments, over all of them."""
     episodes: int
+    """Episodes that have finished."""
     updates: int
+    """Gradient steps."""
     mean_return: float
     """Of the last 100 episodes."""
     completed: bool
-    """Whether the course reached its end."""
+    """Whether the curriculum was completed."""
     evaluations: list[Evaluation] = field(default_factory=list)
+    """Those of this call, oldest first."""
 
     @property
     def run_name(self) -> str:
@@ -69,12 +72,20 @@ def train(
     on_begin: Callable[[Plan, Path], None] = lambda plan, run: None,
     on_report: Callable[[Training, Evaluation | None], None] = lambda training, evaluation: None,
 ) -> TrainResult:
-    """Train as a configuration says: a TOML or JSON file, or a mapping of what would be in one.
+    """Train as a configuration says.
 
-    `num_envs` (8 unless given) changes the speed and nothing else; `settings` are changes such as `"training.steps=1000"`.
-    `algo` takes the place of the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as `"sb3:PPO"`.
-    The `run` folder is a new one under `runs/` unless given. With `resume` the run in that folder goes on from its newest
-    checkpoint, exactly as if it had never been stopped; then only `settings`, `device` and `num_workers` may be given.
+    Args:
+        config: a TOML or JSON file, or a mapping of what would be in one; not with `resume`.
+        num_envs: number of environments, at least 1; it changes the speed and nothing else (default 8).
+        device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
+        run: the run folder (default a new one under `runs/`).
+        resume: a run folder to go on in, from its newest checkpoint and exactly as if it had never been stopped; then only
+            `settings`, `device` and `num_workers` may be given beside it.
+        settings: changes of the configuration such as `"training.steps=1000"`.
+        algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as `"sb3:PPO"`.
+        num_workers: see `cursus.make_vec`.
+        on_begin: called with plan and run folder when everything is made.
+        on_report: called after every row of metrics with how the training stands, and the newest evaluation if there is one.
     """
     with ExitStack() as stack:
         if resume:
@@ -133,19 +144,24 @@ class _Job:
     def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
         plan = self.plan
-        course = course_of(plan)
-        external = external_names(course)
+        curriculum = build_curriculum(plan)
+        external = external_names(curriculum)
         env = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
         first = env()
-        seats = Seats(first.observation_space, first.action_space, players=2 if external else 1)
+        views = PlayerViews(first.observation_space, first.action_space, players=2 if external else 1)
         first.close()
-        agent = plan.agent.make(seats, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training)
+        agent = plan.agent.make(views, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training)
         opponents = None
         if external and isinstance(agent, Agent):
             opponents = Opponents(
-                agent, external, self.num_envs, blank=seats.blank(self.num_envs), run=self.run, seed=plan.seed,
+                agent,
+                external,
+                self.num_envs,
+                blank=views.blank(self.num_envs),
+                run=self.run,
+                seed=plan.seed,
                 deterministic=plan.training.deterministic_opponents,
-            )  # fmt: skip
+            )
         if plan.training.mirror:
             if not isinstance(agent, Agent):
                 raise ConfigError("training.mirror is for our own agents (DDDQN, SAC).")
@@ -153,9 +169,18 @@ class _Job:
         self._try_evaluation()
         score = hockey_score if plan.plays_hockey else None
         envs = make_vec(
-            env, self.num_envs, curriculum=course, run=self.run, resume=self.is_resumed, seed=plan.seed, score=score,
-            num_workers=num_workers, autoreset="same_step", seed_episodes=True, success=success_of(plan.environment),
-        )  # fmt: skip
+            env,
+            self.num_envs,
+            curriculum=curriculum,
+            run=self.run,
+            resume=self.is_resumed,
+            seed=plan.seed,
+            score=score,
+            num_workers=num_workers,
+            autoreset="same_step",
+            seed_episodes=True,
+            success=success_of(plan.environment),
+        )
         stack.callback(envs.close)
         if not self.is_resumed:
             self.write_record()
@@ -197,14 +222,18 @@ class _Prepared:
         evaluations = self._evaluations()
         plans = plan.training
         common: dict[str, Any] = {
-            "steps": plans.steps, "minutes": plans.minutes, "report_every": plans.report_every,
+            "steps": plans.steps,
+            "minutes": plans.minutes,
+            "report_every": plans.report_every,
             "checkpoint_every": plans.checkpoint_every,
-            "seed": plan.seed, "run": run, "forget_before": [phase.name for phase in plan.phases[1:] if phase.clear_buffer],
-            "companions": [] if evaluations is None else [evaluations],
+            "seed": plan.seed,
+            "run": run,
+            "clear_buffer_before": [phase.name for phase in plan.phases[1:] if phase.clear_buffer],
+            "callbacks": [] if evaluations is None else [evaluations],
             "on_report": lambda now: on_report(now, None if evaluations is None else evaluations.latest),
-        }  # fmt: skip
+        }
         begun = _Begun(self.job.write_record)
-        common["companions"].append(begun)
+        common["callbacks"].append(begun)
         try:
             result = self._learn(common)
         except KeyboardInterrupt:
@@ -228,9 +257,9 @@ class _Prepared:
 
             return train_sb3(self.envs, self.agent, **common)
         plans = self.job.plan.training
-        ratio, warmup = plans.updates_per_env_step, plans.warmup_steps
+        ratio, starts = plans.updates_per_env_step, plans.learning_starts
         return train_agent(
-            self.envs, self.agent, updates_per_env_step=ratio, warmup_steps=warmup, opponents=self.opponents, **common
+            self.envs, self.agent, updates_per_env_step=ratio, learning_starts=starts, opponents=self.opponents, **common
         )
 
     def _evaluations(self) -> Evaluations | None:
@@ -244,9 +273,15 @@ class _Prepared:
         chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
         background = plan.evaluation.background
         found = Evaluations(
-            self.agent, self.job.run, env, tasks, **chosen, background=background, resumed_at=resumed_at,
+            self.agent,
+            self.job.run,
+            env,
+            tasks,
+            **chosen,
+            background=background,
+            resumed_at=resumed_at,
             success=success_of(plan.environment),
-        )  # fmt: skip
+        )
         self.stack.callback(found.close)
         return found
 
@@ -261,7 +296,7 @@ class _Begun:
     def __bool__(self) -> bool:
         return self._begun
 
-    def look_in(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
         """A step was done."""
         if not self._begun:
             self._begun = True
@@ -301,9 +336,9 @@ def _folder(run: str | Path | None, name: str) -> Path:
     """The run folder: as given, or the first free one under `runs/`."""
     if run is not None:
         return Path(run)
-    place = 1
-    while (found := Path("runs") / (name if place == 1 else f"{name}-{place}")).exists():
-        place += 1
+    number = 1
+    while (found := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
     return found
 
 

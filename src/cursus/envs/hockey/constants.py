@@ -1,4 +1,4 @@
-"""The figures of the game. Lengths in units of 60 pixels, times in seconds."""
+"""Constants of the game. Lengths in units of 60 pixels, times in seconds."""
 
 from __future__ import annotations
 

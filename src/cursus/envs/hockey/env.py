@@ -1,4 +1,4 @@
-"""Hockey against an opponent, as a Gymnasium environment."""
+"""Gymnasium environment: hockey against an opponent."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cursus.envs.hockey.actions import Action, Moves
 from cursus.envs.hockey.constants import STEPS_PER_S
 from cursus.envs.hockey.game import Game, Terms
-from cursus.envs.hockey.observations import observation_space
-from cursus.envs.hockey.players import OPPONENTS, Idle, Player, Policy
-from cursus.envs.hockey.render import Picture, check_render_mode
+from cursus.envs.hockey.players import OPPONENTS, Idle, Player, PolicyPlayer
+from cursus.envs.hockey.render import Renderer, check_render_mode
+from cursus.envs.hockey.spaces import Action, ActionDecoder, observation_space
 from cursus.envs.hockey.task import HockeyTask, Mode, Opponent, Starts, Weights, params_of
 from cursus.errors import SettingsError
 
@@ -24,10 +23,20 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
     `mode`, `opponent`, `weights` and `starts` are what an episode practises unless its task says otherwise:
     `reset(options={"task": task})`, where `task.params` is a mapping of some of them, or `reset(options={"mode": …})`.
 
-    An opponent is `"none"`, `"weak"`, `"strong"`, a name in `opponents`, or any function from observation to action. For the
-    names in `external`, somebody outside acts: then actions and observations are those of both players, player one's first,
-    and what is said for player two counts in the episodes whose opponent has such a name. `step_both` takes both actions
-    whoever the opponent is.
+    Args:
+        mode: `"normal"`, `"shooting"` or `"defense"` (default `"normal"`).
+        opponent: `"none"`, `"weak"`, `"strong"`, a name in `opponents` or `external`, or any function from observation to
+            action (default `"strong"`).
+        weights: of the terms of the reward; see `Weights`.
+        starts: who has the puck first in a normal game, `"one"` or `"two"` (default: they take turns).
+        opponents: functions from observation to action, under names that tasks can use.
+        external: names of opponents that act from outside. Actions and observations are then those of both players, player
+            one's first, and player two's action counts in episodes whose opponent has such a name.
+        keep_mode: whether a player can catch and keep the puck; without, observations have 16 numbers and actions 3
+            (default true).
+        discrete: discrete actions rather than continuous ones (default false).
+        fineness: with `discrete`, each movement comes in `fineness - 1` strengths, at least 2 (default 2).
+        render_mode: `"rgb_array"`, `"human"` (a window) or None (default).
 
     >>> env = HockeyEnv(opponent="weak")
     >>> observation, info = env.reset(seed=0, options={"mode": "shooting"})
@@ -54,17 +63,17 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
         self._external = frozenset(external)
-        self._moves = Moves(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
+        self._actions = ActionDecoder(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
         self._players = self._know(opponents or {})
         settings = {"mode": mode, "opponent": opponent, "weights": weights or {}, "starts": starts}
         self._default = HockeyTask().changed(settings, self._players)
         self.observation_space = observation_space(keep_mode=keep_mode, players=2 if self._external else 1)
-        self.action_space = self._moves.space_of_two() if self._external else self._moves.space()
+        self.action_space = self._actions.space_of_two() if self._external else self._actions.space()
         self.game = Game(keep_mode=keep_mode)
         self.task = self._default
         self._player: Player | None = Idle()
         self._one_starts: bool | None = None
-        self._picture: Picture | None = None
+        self._renderer: Renderer | None = None
 
     def _know(self, opponents: Mapping[str, Callable[[Any], Any]]) -> dict[str, Player | None]:
         """Every opponent that a task may name; None for those outside."""
@@ -73,11 +82,16 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
             if taken.count(name) > 1:
                 raise SettingsError(f"two opponents are named {name!r}. Known to every game: {', '.join(OPPONENTS)}.")
         known: dict[str, Player | None] = {name: make() for name, make in OPPONENTS.items()}
-        known |= {name: Policy(choose, self._moves.read) for name, choose in opponents.items()}
+        known |= {name: PolicyPlayer(policy, self._actions.decode) for name, policy in opponents.items()}
         return known | dict.fromkeys(self._external)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode of the task in the options, or of the one that the environment was made for."""
+        """Begin an episode.
+
+        Args:
+            seed: of everything random from now on (default: the stream goes on).
+            options: the task under `"task"`, or its fields themselves (default: what the environment was made for).
+        """
         super().reset(seed=seed)
         self.task = task = self._default.changed(params_of(options), self._players)
         rng = self.np_random
@@ -90,7 +104,7 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
         if isinstance(task.opponent, str):
             self._player = self._players[task.opponent]
         else:
-            self._player = Policy(task.opponent, self._moves.read)
+            self._player = PolicyPlayer(task.opponent, self._actions.decode)
         if self._player is not None:
             self._player.begin(rng)
         if self.render_mode == "human":
@@ -98,16 +112,19 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act, while the opponent acts too."""
+        """Do `action`, while the opponent acts too."""
         if not self._external:
-            one, two = self._moves.read(action), None
+            one, two = self._actions.decode(action), None
         else:
-            one, two = self._moves.read_both(action)
+            one, two = self._actions.decode_both(action)
         return self._play(one, two if self._player is None else self._player.act(self.game.view_two))
 
     def step_both(self, action: Any, opponent_action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act for both players, each in its own frame. `opponent_observation()` is what player two sees."""
-        return self._play(self._moves.read(action), self._moves.read(opponent_action))
+        """Do `action` as player one and `opponent_action` as player two, each in its own frame, whoever the opponent is.
+
+        `opponent_observation()` is what player two sees.
+        """
+        return self._play(self._actions.decode(action), self._actions.decode(opponent_action))
 
     def _play(self, one: Action, two: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         game = self.game
@@ -115,8 +132,8 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
         terms, winner = game.terms_one(), game.winner
         if self.render_mode == "human":
             self.render()
-        reward = weighted(self.task.weights, winner, terms)
-        return self._observation(), reward, winner != 0, winner == 0 and game.out_of_time, told(winner, terms)
+        reward = reward_of(self.task.weights, winner, terms)
+        return self._observation(), reward, winner != 0, winner == 0 and game.out_of_time, step_info(winner, terms)
 
     def _observation(self) -> Any:
         game = self.game
@@ -128,23 +145,23 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
 
     def opponent_reward(self) -> float:
         """What the last step was worth to player two, with the same weights."""
-        return weighted(self.task.weights, -self.game.winner, self.game.terms_two())
+        return reward_of(self.task.weights, -self.game.winner, self.game.terms_two())
 
     def render(self) -> Any:
         """The rink as an array of height, width and colour, or in a window."""
         if self.render_mode is None:
             return None
-        self._picture = self._picture or Picture(self.render_mode)
-        return self._picture.draw(self.game)
+        self._renderer = self._renderer or Renderer(self.render_mode)
+        return self._renderer.draw(self.game)
 
     def close(self) -> None:
         """Close the window, if there is one."""
-        if self._picture is not None:
-            self._picture.close()
-            self._picture = None
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None
 
 
-def told(winner: int, terms: Terms) -> dict[str, Any]:
+def step_info(winner: int, terms: Terms) -> dict[str, Any]:
     """The info of a step."""
     return {
         "winner": winner,
@@ -155,7 +172,7 @@ def told(winner: int, terms: Terms) -> dict[str, Any]:
     }
 
 
-def weighted(weights: Weights, winner: int, terms: Terms) -> float:
+def reward_of(weights: Weights, winner: int, terms: Terms) -> float:
     """The reward of a step."""
     return (
         weights.goal * winner

@@ -1,4 +1,4 @@
-"""The rules: starts, shots, goals, time, what each player sees and is paid."""
+"""The rules of the game: starts, shots, goals, time limits, observations and reward terms of both players."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cursus.envs.hockey.constants import (
     GOAL_HALF_DEPTH,
     GOAL_HALF_WIDTH,
     GOAL_X,
+    HEIGHT,
     KEEP_STEPS,
     PUCK_DAMPING,
     PUCK_RADIUS,
@@ -26,17 +27,24 @@ from cursus.envs.hockey.constants import (
     SHOT_SPEED,
     START_X,
     STEP_S,
+    WIDTH,
 )
-from cursus.envs.hockey.skater import Skater
-from cursus.envs.hockey.start import Start, draw_start
+from cursus.envs.hockey.rink import Rink, Skater
 from cursus.envs.hockey.task import Mode
-from cursus.envs.hockey.world import Rink
 
 LIMITS = {Mode.NORMAL: 250, Mode.TRAIN_SHOOTING: 80, Mode.TRAIN_DEFENSE: 80}
 """An episode is cut off in the step after this many."""
 
 _GOAL_FRONT = GOAL_X - GOAL_HALF_DEPTH
 _NEAR_GOAL = _GOAL_FRONT - PUCK_RADIUS
+
+
+class Start(NamedTuple):
+    """Positions of player two and the puck, and the puck's velocity. Player one always starts at the same position."""
+
+    two: tuple[float, float] = (CENTRE_X + START_X, CENTRE_Y)
+    puck: tuple[float, float] = (CENTRE_X, CENTRE_Y)
+    puck_velocity: tuple[float, float] = (0.0, 0.0)
 
 
 class Terms(NamedTuple):
@@ -52,7 +60,8 @@ class Game:
 
     `view_one` and `view_two` are what the players see, each in its own frame: x, y, angle and their velocities of oneself,
     the same of the opponent, x, y and velocity of the puck, and for how long the puck may still be kept, by oneself and by
-    the opponent. `winner` is +1 or -1 after a goal of player one or two, and 0 before.
+    the opponent. `winner` is +1 or -1 after a goal of player one or two, and 0 before. Without `keep_mode` (default true) the
+    puck cannot be caught and kept.
 
     >>> game = Game()
     >>> game.start(Mode.NORMAL, np.random.default_rng(0), one_starts=True)
@@ -75,11 +84,14 @@ class Game:
         self._puck_is_fast = False
 
     def start(self, mode: Mode, rng: np.random.Generator, *, one_starts: bool = True) -> None:
-        """Begin an episode at places drawn from `rng`; in a normal game one player has the puck in its half."""
+        """Begin an episode of `mode` at positions drawn from `rng`.
+
+        In a normal game the puck lies in one player's half: player one's if `one_starts`.
+        """
         self.start_from(mode, draw_start(mode, rng, one_starts=one_starts))
 
     def start_from(self, mode: Mode, start: Start) -> None:
-        """Begin an episode at given places."""
+        """Begin an episode of `mode` at the positions of `start`."""
         self._begin(mode)
         self.rink.place((CENTRE_X - START_X, CENTRE_Y), start.two, start.puck)
         self.rink.puck.linearVelocity = start.puck_velocity
@@ -92,7 +104,12 @@ class Game:
         return self.steps > self.limit
 
     def step(self, one: Sequence[float], two: Sequence[float]) -> None:
-        """Both players act at once: forward, sideways, turn, shoot, each between -1 and 1, in their own frames."""
+        """Both players act at once.
+
+        Args:
+            one: player one's action in its own frame: forward, sideways, turn, shoot, each in [-1, 1].
+            two: player two's, the same way.
+        """
         rink = self.rink
         first, second = rink.one, rink.two
         first.push(one[0], one[1])
@@ -139,12 +156,12 @@ class Game:
         """Read both bodies and the puck once, and write down what each player sees."""
         rink = self.rink
         one, two = rink.one, rink.two
-        place, speed = one.position, one.velocity
-        x1, y1, vx1, vy1 = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
-        place, speed = two.position, two.velocity
-        x2, y2, vx2, vy2 = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
-        place, speed = rink.puck_position, rink.puck_velocity
-        x, y, vx, vy = place.x - CENTRE_X, place.y - CENTRE_Y, speed.x, speed.y
+        position, speed = one.position, one.velocity
+        x1, y1, vx1, vy1 = position.x - CENTRE_X, position.y - CENTRE_Y, speed.x, speed.y
+        position, speed = two.position, two.velocity
+        x2, y2, vx2, vy2 = position.x - CENTRE_X, position.y - CENTRE_Y, speed.x, speed.y
+        position, speed = rink.puck_position, rink.puck_velocity
+        x, y, vx, vy = position.x - CENTRE_X, position.y - CENTRE_Y, speed.x, speed.y
         a1, w1, a2, w2 = one.body.angle, one.body.angularVelocity, two.body.angle, two.body.angularVelocity
         self._puck_is_fast = vx * vx + vy * vy > FAST_PUCK * FAST_PUCK
         self.view_one = [x1, y1, a1, vx1, vy1, w1, x2, y2, a2, vx2, vy2, w2, x, y, vx, vy]
@@ -176,3 +193,27 @@ def _goal(x: float, y: float) -> int:
     if beyond < GOAL_X and hypot(max(_GOAL_FRONT - beyond, 0.0), max(abs(y) - GOAL_HALF_WIDTH, 0.0)) > PUCK_RADIUS:
         return 0
     return 1 if x > 0.0 else -1
+
+
+def draw_start(mode: Mode, rng: np.random.Generator, *, one_starts: bool) -> Start:
+    """A start of this mode. The puck lies in the half of who starts; in training it is player one's, or flies at its goal."""
+    if mode is Mode.NORMAL:
+        return Start(puck=_in_front(rng, 1 if one_starts else -1))
+    if mode is Mode.TRAIN_SHOOTING:
+        puck = _in_front(rng, 1)
+        return Start(_anywhere(rng), puck)
+    two = _anywhere(rng)
+    x, y = CENTRE_X + rng.uniform(0, WIDTH / 3), CENTRE_Y + 0.8 * rng.uniform(-HEIGHT / 2, HEIGHT / 2)
+    aim_x, aim_y = -x, CENTRE_Y + 0.6 * rng.uniform(-GOAL_HALF_WIDTH, GOAL_HALF_WIDTH) - y
+    speed = SHOT_SPEED / hypot(aim_x, aim_y)
+    return Start(two, (x, y), (speed * aim_x, speed * aim_y))
+
+
+def _in_front(rng: np.random.Generator, sign: int) -> tuple[float, float]:
+    return CENTRE_X - sign * rng.uniform(1, 2), CENTRE_Y + rng.uniform(-1, 1)
+
+
+def _anywhere(rng: np.random.Generator) -> tuple[float, float]:
+    """Where player two begins in training: anywhere in its half, a little over its borders included."""
+    x = CENTRE_X + START_X + rng.uniform(-WIDTH / 3, WIDTH / 6)
+    return x, CENTRE_Y + rng.uniform(-HEIGHT / 4, HEIGHT / 4)

@@ -1,4 +1,4 @@
-"""Hockey for two learners, as a PettingZoo parallel environment."""
+"""PettingZoo parallel environment: hockey for two learners."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.envs.hockey.actions import Moves
-from cursus.envs.hockey.env import HockeyEnv, told
+from cursus.envs.hockey.env import HockeyEnv, step_info
+from cursus.envs.hockey.spaces import ActionDecoder
 from cursus.envs.hockey.task import Mode, Starts, Weights
 from cursus.errors import MissingExtra
 
@@ -23,7 +23,8 @@ _ONE, _TWO = "player_1", "player_2"
 class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
     """Both players see the rink, act and are paid in frames of their own, so that one policy can play either side.
 
-    Settings and tasks are those of `HockeyEnv`, without an opponent; a task comes as `options={"task": …}`.
+    Settings and tasks are those of `HockeyEnv`, without an opponent: `mode`, `weights`, `starts`, `keep_mode`, `discrete`,
+    `fineness` and `render_mode`. A task comes as `options={"task": …}`.
 
     >>> env = HockeyParallelEnv()
     >>> observations, infos = env.reset(seed=0, options={"task": {"mode": "defense"}})
@@ -45,7 +46,7 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         fineness: int = 2,
         render_mode: str | None = None,
     ) -> None:
-        moves = Moves(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
+        actions = ActionDecoder(keep_mode=keep_mode, discrete=discrete, fineness=fineness)
         self._env = HockeyEnv(
             mode,
             "none",
@@ -60,27 +61,30 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         self.possible_agents = [_ONE, _TWO]
         self.agents: list[str] = []
         self.observation_spaces = dict.fromkeys(self.possible_agents, self._env.observation_space)
-        self.action_spaces = {name: moves.space() for name in self.possible_agents}
+        self.action_spaces = {name: actions.space() for name in self.possible_agents}
 
     def observation_space(self, agent: str) -> Any:
-        """What a player sees."""
+        """What a player sees, whichever `agent` it is."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """What a player can do."""
+        """What a player can do, whichever `agent` it is."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Begin an episode of the task in the options. Other options are for others: PettingZoo's own test sends some."""
+        """Begin an episode of the task in `options`; `seed` restarts the random stream.
+
+        Other options are for others: PettingZoo's own test sends some.
+        """
         task = {"task": options["task"]} if options and "task" in options else None
         observation, _ = self._env.reset(seed=seed, options=task)
         self.agents = list(self.possible_agents)
         return {_ONE: observation, _TWO: self._env.opponent_observation()}, {_ONE: {}, _TWO: {}}
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Both act at once."""
+        """Both act at once: `actions` by name of the player."""
         env = self._env
         observation, reward, terminated, truncated, info = env.step_both(actions[_ONE], actions[_TWO])
         if terminated or truncated:
@@ -91,7 +95,7 @@ class HockeyParallelEnv(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             {_ONE: reward, _TWO: env.opponent_reward()},
             dict.fromkeys(self.possible_agents, terminated),
             dict.fromkeys(self.possible_agents, truncated),
-            {_ONE: info, _TWO: told(winner, terms)},
+            {_ONE: info, _TWO: step_info(winner, terms)},
         )
 
     def render(self) -> Any:

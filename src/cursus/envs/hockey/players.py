@@ -1,4 +1,4 @@
-"""Who plays against the learner."""
+"""Players: idle, scripted (weak, strong), or any policy that maps observations to actions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.envs.hockey.actions import Action
+from cursus.envs.hockey.spaces import Action
 
 _HOME_X = -3.5
 _SLOW_PUCK = 0.5
@@ -24,11 +24,11 @@ class Player(ABC):
 
     @abstractmethod
     def begin(self, rng: np.random.Generator) -> None:
-        """Forget the last episode. Whatever is left to chance from now on is drawn from `rng`."""
+        """Forget the last episode. Whatever is random from now on is drawn from `rng`."""
 
     @abstractmethod
     def act(self, view: Sequence[float]) -> Action:
-        """Forward, sideways, turn, shoot."""
+        """Forward, sideways, turn, shoot, for what this side sees: `view`, 18 numbers, or 16 where the puck cannot be kept."""
 
 
 class Idle(Player):
@@ -42,24 +42,32 @@ class Idle(Player):
         return _NOTHING
 
 
-class Policy(Player):
-    """A function from observation to action, which `read` turns into four numbers."""
+class PolicyPlayer(Player):
+    """Plays with a policy.
 
-    def __init__(self, choose: Callable[[Any], Any], read: Callable[[Any], Action]) -> None:
-        self._choose, self._read = choose, read
+    Args:
+        policy: a function from observation to action.
+        decode: turns such an action into four numbers.
+    """
+
+    def __init__(self, policy: Callable[[Any], Any], decode: Callable[[Any], Action]) -> None:
+        self._policy, self._decode = policy, decode
 
     def begin(self, rng: np.random.Generator) -> None:
-        """What a function remembers is its own affair."""
+        """What a policy remembers is its own affair."""
 
     def act(self, view: Sequence[float]) -> Action:
-        """What the function says."""
-        return self._read(self._choose(np.array(view, np.float32)))
+        """What the policy says."""
+        return self._decode(self._policy(np.array(view, np.float32)))
 
 
 class Scripted(Player):
     """Runs to the puck when it is slow or comes near, goes home when it leaves, and swings its stick all the time.
 
-    A proportional controller that brakes shortly before its target; `gain` is all that tells the weak from the strong.
+    A proportional controller that brakes shortly before its target.
+
+    Args:
+        gain: of the controller, above 0; all that tells the weak (0.5) from the strong (10).
     """
 
     def __init__(self, gain: float) -> None:

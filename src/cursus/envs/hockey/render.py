@@ -1,7 +1,9 @@
-"""The rink as a picture."""
+"""Rendering with pygame: the rink as an RGB array, or in a window."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from math import cos, sin
 from typing import Any
 
@@ -22,9 +24,8 @@ from cursus.envs.hockey.constants import (
     WIDTH,
 )
 from cursus.envs.hockey.game import Game
-from cursus.envs.hockey.late import import_pygame
-from cursus.envs.hockey.skater import Skater
-from cursus.errors import SettingsError
+from cursus.envs.hockey.rink import Skater
+from cursus.errors import MissingExtra, SettingsError
 
 _MODES = (None, "rgb_array", "human")
 _SIZE = (round(WIDTH * PIXELS), round(HEIGHT * PIXELS))
@@ -39,11 +40,11 @@ def check_render_mode(mode: str | None) -> str | None:
     return mode
 
 
-class Picture:
-    """Draws games; in `human` mode into a window, as fast as they would be played."""
+class Renderer:
+    """Draws games; in `human` mode into a window, at the speed of play."""
 
     def __init__(self, mode: str) -> None:
-        self._pygame = import_pygame()
+        self._pygame = _import_pygame()
         self._human = mode == "human"
         self._canvas = self._pygame.Surface(_SIZE)
         if self._human:
@@ -57,8 +58,8 @@ class Picture:
         self._draw_rink()
         for skater in (game.rink.one, game.rink.two):
             self._pygame.draw.polygon(self._canvas, _COLOURS[skater.sign], _outline(skater))
-        place = game.rink.puck_position
-        self._pygame.draw.circle(self._canvas, _PUCK, _pixel(place.x, place.y), PUCK_RADIUS * PIXELS)
+        puck = game.rink.puck_position
+        self._pygame.draw.circle(self._canvas, _PUCK, _pixel(puck.x, puck.y), PUCK_RADIUS * PIXELS)
         if not self._human:
             return np.transpose(self._pygame.surfarray.array3d(self._canvas), (1, 0, 2)).copy()
         self._window.blit(self._canvas, (0, 0))
@@ -95,7 +96,19 @@ def _box(x: float, half_x: float, half_y: float) -> tuple[float, float, float, f
 
 
 def _outline(skater: Skater) -> list[tuple[float, float]]:
-    place, angle = skater.position, skater.body.angle
+    position, angle = skater.position, skater.body.angle
     along, across = cos(angle), sin(angle)
     corners = [(skater.sign * x, y) for x, y in PLAYER_OUTLINE]
-    return [_pixel(place.x + x * along - y * across, place.y + x * across + y * along) for x, y in corners]
+    return [_pixel(position.x + x * along - y * across, position.y + x * across + y * along) for x, y in corners]
+
+
+def _import_pygame() -> Any:
+    """The module `pygame`, without its greeting."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import pygame
+        except ImportError:
+            raise MissingExtra("pygame", "hockey") from None
+    return pygame

@@ -1,4 +1,4 @@
-"""What an episode of hockey practises: the mode, the opponent, the weights of the reward."""
+"""Hockey tasks: mode, opponent, reward weights and who starts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ class Weights:
     """reward = goal · winner + closeness · (…) + touch · (…) + direction · (…)."""
 
     goal: float = GOAL_REWARD
+    """Of `winner`, which is +1 for a goal and -1 for one of the opponent (default 10)."""
     closeness: float = 1.0
+    """Of the negative distance to the puck, while it is in the own half and does not leave it (default 1)."""
     touch: float = 0.0
+    """Of catching the puck (default 0)."""
     direction: float = 0.0
+    """Of the puck's speed towards the other goal (default 0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HockeyTask:
-    """One task. `starts` says who has the puck first in a normal game; None means that the players take turns.
+    """What an episode practises.
 
     >>> HockeyTask().changed({"mode": "shooting", "weights": {"touch": 1.0}}, opponents=["none", "weak"])
     HockeyTask(mode=<Mode.TRAIN_SHOOTING: 'shooting'>, opponent='strong', weights=Weights(goal=10.0, closeness=1.0, \
@@ -44,12 +48,21 @@ touch=1.0, direction=0.0), starts=None)
     """
 
     mode: Mode = Mode.NORMAL
+    """A whole game, or practice of shooting or defense (default normal)."""
     opponent: Opponent = "strong"
+    """Its name, or a function from observation to action (default `"strong"`)."""
     weights: Weights = Weights()
+    """Of the reward."""
     starts: Starts = None
+    """Who has the puck first in a normal game, `"one"` or `"two"`; None: the players take turns (default)."""
 
     def changed(self, params: Any, opponents: Collection[str]) -> HockeyTask:
-        """This task with what `params` says: a mapping of some of its fields, or the name of a mode."""
+        """This task with some fields replaced.
+
+        Args:
+            params: a mapping of some of its fields, or the name of a mode.
+            opponents: the names that are allowed.
+        """
         if isinstance(params, str):
             params = {"mode": params}
         allowed = [each.name for each in fields(self)]

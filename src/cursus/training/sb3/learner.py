@@ -1,35 +1,93 @@
-"""A model of Stable-Baselines3, as a training needs it."""
+"""Models of Stable-Baselines3 as learners, and what a configuration says about them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.vec_env import DummyVecEnv
 
-from cursus.agents.dice import dice_state, set_dice
 from cursus.agents.sb3 import (
+    ACTIVATIONS,
+    ALGORITHMS,
+    POLICY,
     SB3Policy,
+    algorithm,
+    flat_spaces,
+    read_policy_kwargs,
     write_policy_kwargs,
 )
-from cursus.errors import StateError
-from cursus.training.seats import Seats
+from cursus.config import unknown
+from cursus.errors import ConfigError, StateError
+from cursus.randomness import rng_state, set_rng
+from cursus.training.opponents import PlayerViews
 from cursus.types import Tree
+
+if TYPE_CHECKING:
+    from cursus.training.plan import TrainingPlan
 
 PREFIX = "sb3:"
 _COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
 _REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+_DISCRETE = ("DQN",)
+_EITHER = ("A2C", "PPO")
+_NOT_SETTINGS = (
+    "policy",
+    "env",
+    "device",
+    "seed",
+    "verbose",
+    "tensorboard_log",
+    "stats_window_size",
+    "_init_setup_model",
+    "learning_starts",
+    "train_freq",
+    "gradient_steps",
+    "replay_buffer_class",
+    "replay_buffer_kwargs",
+    "rollout_buffer_class",
+    "rollout_buffer_kwargs",
+    "optimize_memory_usage",
+)
+"""Keyword arguments of algorithms that follow from the training, or are no values of TOML or JSON."""
+_POLICY_SETTINGS = (
+    "net_arch",
+    "activation_fn",
+    "ortho_init",
+    "log_std_init",
+    "full_std",
+    "use_expln",
+    "squash_output",
+    "clip_mean",
+    "n_critics",
+    "share_features_extractor",
+    "optimizer_kwargs",
+)
+_LONGEST_COLLECTION = 100
 
 
 class SB3Learner:
-    """A model of SB3, with what a training needs of it: a policy to evaluate, and a state without pickles."""
+    """A model of SB3, with what a training needs of it: a policy to evaluate, and a state without pickles.
 
-    def __init__(self, algo: str, model: BaseAlgorithm, seats: Seats, updates_per_env_step: float | None) -> None:
-        self.algo, self.model, self.seats = algo, model, seats
+    Args:
+        algo: name of the algorithm, such as `"PPO"`.
+        model: an instance of it.
+        views: what the learner sees and does.
+        updates_per_env_step: replay ratio; None for on-policy algorithms.
+    """
+
+    def __init__(self, algo: str, model: BaseAlgorithm, views: PlayerViews, updates_per_env_step: float | None) -> None:
+        self.algo, self.model, self.views = algo, model, views
         self.updates = 0
         """Gradient steps so far."""
         self.updates_per_env_step = updates_per_env_step
@@ -49,24 +107,24 @@ class SB3Learner:
         return self._off_policy is None
 
     def freeze(self, seed: int = 0, device: str | None = None) -> SB3Policy:
-        """What acts, as it is now; see `Agent.freeze`."""
-        sizes = {"observation_size": self.seats.observation_size}
-        if self.seats.num_actions:
-            sizes["num_actions"] = self.seats.num_actions
+        """The policy as it is now, with a random stream of `seed`, on `device`; see `Agent.freeze`."""
+        sizes = {"observation_size": self.views.observation_size}
+        if self.views.num_actions:
+            sizes["num_actions"] = self.views.num_actions
         else:
-            sizes["action_size"] = self.seats.action_size or 0
+            sizes["action_size"] = self.views.action_size or 0
         settings = {"algo": self.algo, **sizes, "policy_kwargs": write_policy_kwargs(self.model)}
         network = SB3Policy.build(settings)
         network.load_state_dict(self.model.policy.state_dict())
         return SB3Policy(network, settings, device or self.model.device, seed)
 
     def learn_from(self, step: int) -> None:
-        """Collect until this step without learning."""
+        """Collect until this `step` without learning."""
         if self._off_policy is not None:
             self._off_policy.gradient_steps = 0 if self.model.num_timesteps < step else self._gradient_steps
 
-    def forget(self) -> int:
-        """Empty the replay; the step from which on there is enough in it again."""
+    def clear_buffer(self) -> int:
+        """Empty the replay buffer; the step from which on there is enough in it again."""
         if self._off_policy is None or self._off_policy.replay_buffer is None:
             return 0
         self._off_policy.replay_buffer.reset()
@@ -75,7 +133,7 @@ class SB3Learner:
     # ---- saving
 
     def state(self) -> Tree:
-        """Weights, optimisers, replay, counters and random streams, as arrays and plain values."""
+        """Weights, optimisers, replay buffer, counters and random streams, as arrays and plain values."""
         model: Any = self.model
         return {
             "algo": self.algo,
@@ -83,11 +141,11 @@ class SB3Learner:
             "variables": {name: _array(getattr(model, name)) for name in model._get_torch_save_params()[1]},
             "counters": {name: getattr(model, name) for name in _COUNTERS if name in vars(model)},
             "updates": self.updates,
-            "replay": None if self._off_policy is None else _replay_state(self._off_policy.replay_buffer),
-            "dice": {
+            "replay_buffer": None if self._off_policy is None else _replay_state(self._off_policy.replay_buffer),
+            "rng": {
                 "torch": torch.get_rng_state().numpy(),
                 "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 – it is what SB3 draws from
-                "actions": dice_state(model.action_space.np_random),
+                "actions": rng_state(model.action_space.np_random),
             },
         }
 
@@ -104,10 +162,10 @@ class SB3Learner:
                 setattr(model, name, value)
             self.updates = int(state["updates"])
             if self._off_policy is not None:
-                _load_replay(self._off_policy.replay_buffer, state["replay"])
-            torch.set_rng_state(torch.as_tensor(state["dice"]["torch"], dtype=torch.uint8))
-            np.random.set_state(state["dice"]["numpy"])  # noqa: NPY002
-            set_dice(model.action_space.np_random, state["dice"]["actions"])
+                _load_replay(self._off_policy.replay_buffer, state["replay_buffer"])
+            torch.set_rng_state(torch.as_tensor(state["rng"]["torch"], dtype=torch.uint8))
+            np.random.set_state(state["rng"]["numpy"])  # noqa: NPY002
+            set_rng(model.action_space.np_random, state["rng"]["actions"])
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of {PREFIX}{self.algo} with these settings: {error}.") from error
 
@@ -121,14 +179,14 @@ def _written(state: Mapping[str, Any]) -> Tree:
     if "param_groups" not in state:
         return {name: _array(tensor) for name, tensor in state.items()}
     memory = state["state"].items()
-    return {str(place): {key: _array(torch.as_tensor(value)) for key, value in each.items()} for place, each in memory}
+    return {str(index): {key: _array(torch.as_tensor(value)) for key, value in each.items()} for index, each in memory}
 
 
 def _read(saved: Tree, model: Any, name: str) -> dict[str, Any]:
     fresh = model.get_parameters()[name]
     if "param_groups" not in fresh:
         return {key: torch.as_tensor(array) for key, array in saved.items()}
-    memory = {int(place): {key: torch.as_tensor(value) for key, value in each.items()} for place, each in saved.items()}
+    memory = {int(index): {key: torch.as_tensor(value) for key, value in each.items()} for index, each in saved.items()}
     return {"state": memory, "param_groups": fresh["param_groups"]}
 
 
@@ -141,3 +199,117 @@ def _load_replay(replay: Any, state: Tree) -> None:
     replay.pos, replay.full = int(state["pos"]), bool(state["full"])
     for name in _REPLAYED:
         getattr(replay, name)[: len(state[name])] = state[name]
+
+
+@dataclass(frozen=True)
+class SB3Plan:
+    """An algorithm of SB3, and its settings."""
+
+    algo: str
+    """Name of the algorithm, such as `"PPO"`."""
+    settings: Mapping[str, Any]
+    """Its keyword arguments, as JSON values."""
+    discrete: bool
+    """Whether it chooses among actions, rather than strengths, where both are possible."""
+
+    @property
+    def name(self) -> str:
+        """As configurations have it."""
+        return PREFIX + self.algo
+
+    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> SB3Learner:
+        """What learns, for `num_envs` environments whose observations and actions are like `views`.
+
+        Args:
+            views: what the learner sees and does.
+            num_envs: number of environments.
+            device: of PyTorch.
+            seed: of weights and exploration.
+            training: where replay ratio and start of learning come from.
+        """
+        self._check(views, training)
+        settings = dict(self.settings)
+        if settings.get("policy_kwargs") is not None:
+            settings["policy_kwargs"] = read_policy_kwargs(settings["policy_kwargs"])
+        if settings.get("action_noise") is not None:
+            size = views.action_size or 0
+            settings["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, settings["action_noise"]))
+        kind, ratio = algorithm(self.algo), None
+        if issubclass(kind, OffPolicyAlgorithm):
+            ratio = training.updates_per_env_step
+            settings["train_freq"], settings["gradient_steps"] = _rhythm(ratio, num_envs)
+            settings["learning_starts"] = training.learning_starts
+        made: Any = kind
+        try:
+            model = made(POLICY, _stand_in(views, num_envs), device=device, seed=seed, **settings)
+        except (AssertionError, IndexError, TypeError, ValueError) as error:
+            raise ConfigError(f"{self.name} cannot be made with these settings: {error}.") from error
+        return SB3Learner(self.algo, model, views, ratio)
+
+    def _check(self, views: PlayerViews, training: TrainingPlan) -> None:
+        if views.players > 1:
+            raise ConfigError(f"self-play needs our own agents (DDDQN, SAC), not {self.name}: it has no learned opponents.")
+        if self.algo not in _EITHER and (self.algo in _DISCRETE) != bool(views.num_actions):
+            raise ConfigError(f"{self.name} needs {'discrete' if self.algo in _DISCRETE else 'continuous'} actions.")
+        if self.algo == "DQN" and training.steps is None:
+            raise ConfigError(f"{self.name} needs training.steps: it explores less and less over a share of them.")
+
+
+def recipes() -> dict[str, Callable[..., SB3Plan]]:
+    """For the type of each algorithm a function that takes its settings and gives a plan.
+
+    >>> from cursus.config import build
+    >>> build({"type": "sb3:PPO", "learning_rate": 1e-3, "policy_kwargs": {"net_arch": [64]}}, types=recipes()).name
+    'sb3:PPO'
+    """
+    return {PREFIX + name: _recipe(name) for name in ALGORITHMS}
+
+
+def _recipe(algo: str) -> Callable[..., SB3Plan]:
+    own = {name: each for name, each in inspect.signature(algorithm(algo)).parameters.items() if name not in _NOT_SETTINGS}
+    if "action_noise" in own:
+        own["action_noise"] = own["action_noise"].replace(annotation=float | None)
+    if algo in _EITHER:
+        own["discrete"] = inspect.Parameter("discrete", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
+
+    def make(**settings: Any) -> SB3Plan:
+        discrete = settings.pop("discrete", algo in _DISCRETE)
+        _check_policy_kwargs(algo, settings.get("policy_kwargs") or {})
+        return SB3Plan(algo, settings, discrete)
+
+    make.__signature__ = inspect.Signature(list(own.values()))  # type: ignore[attr-defined]
+    make.__annotations__ = {name: each.annotation for name, each in own.items()}
+    return make
+
+
+def _check_policy_kwargs(algo: str, given: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(algorithm(algo).policy_aliases[POLICY]).parameters
+    allowed = [name for name in _POLICY_SETTINGS if name in parameters]
+    for key in given:
+        if key not in allowed:
+            raise ConfigError(f"policy_kwargs: {unknown(key, allowed)}")
+    activation = given.get("activation_fn", "ReLU")
+    if activation not in ACTIVATIONS:
+        raise ConfigError(f"policy_kwargs.activation_fn: {unknown(str(activation), ACTIVATIONS)}")
+
+
+def _rhythm(ratio: float, num_envs: int) -> tuple[int, int]:
+    """After how many steps of all environments there are updates, and how many: together the ratio, to within 1 %."""
+    wanted = ratio * num_envs
+    if wanted == 0.0:
+        return 1, 0
+    if wanted < 1 / _LONGEST_COLLECTION:
+        return round(1 / wanted), 1
+    found = Fraction(wanted).limit_denominator(_LONGEST_COLLECTION)
+    return found.denominator, found.numerator
+
+
+class _PlaceholderEnv(gymnasium.Env[Any, Any]):
+    """Stands for an environment until there is one, so that a model can be made, and refused, before anything is written."""
+
+    def __init__(self, views: PlayerViews) -> None:
+        self.observation_space, self.action_space = flat_spaces(views.observation_size, views.num_actions, views.action_size)
+
+
+def _stand_in(views: PlayerViews, num_envs: int) -> DummyVecEnv:
+    return DummyVecEnv([lambda: _PlaceholderEnv(views) for _ in range(num_envs)])

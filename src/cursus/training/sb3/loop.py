@@ -1,4 +1,4 @@
-"""Learning with an algorithm of Stable-Baselines3, and everything around it."""
+"""Training loop around an algorithm of Stable-Baselines3: metrics, checkpoints, callbacks, resuming."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from cursus.agents.sb3 import (
 )
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
-from cursus.training.interrupt import Interrupt
-from cursus.training.report import Companion, Reporter, Training, entered
+from cursus.training.action_log import ActionLog
+from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered
+from cursus.training.opponents import PlayerViews
 from cursus.training.sb3.learner import SB3Learner
-from cursus.training.seats import Seats
-from cursus.training.underway import UnderWay
 from cursus.types import Tree
 from cursus.vector import Processes, Serial
 
@@ -41,11 +40,18 @@ def train_sb3(
     checkpoint_every: int = 20_000,
     seed: int = 0,
     run: str | Path | None = None,
-    forget_before: Collection[str] = (),
-    companions: Sequence[Companion] = (),
+    clear_buffer_before: Collection[str] = (),
+    callbacks: Sequence[Callback] = (),
     on_report: Callable[[Training], None] = lambda training: None,
 ) -> Training:
-    """What `train_agent` does, with an algorithm of SB3. Checkpoints and companions have their turn between its rollouts."""
+    """What `train_agent` does, with an algorithm of SB3. Checkpoints and callbacks have their turn between its rollouts.
+
+    Args:
+        envs: environments from `make_vec(…, curriculum=…, autoreset="same_step")`.
+        learner: what learns; its replay ratio and the start of learning are settings of its own.
+        steps, minutes, report_every, checkpoint_every, seed, run: as for `train_agent`.
+        clear_buffer_before, callbacks, on_report: as for `train_agent`.
+    """
     for name, value in (("report_every", report_every), ("checkpoint_every", checkpoint_every)):
         check_count(name, value)
     if steps is not None:
@@ -53,44 +59,50 @@ def train_sb3(
     if minutes is not None:
         check_positive("minutes", minutes)
     if envs.teacher is None:
-        raise SettingsError('these environments will not do. Make them with make_vec(…, curriculum=…, autoreset="same_step").')
+        raise SettingsError('envs must have a teacher. Use make_vec(…, curriculum=…, autoreset="same_step").')
     with ExitStack() as stack, Interrupt() as interrupt:
-        course = _Course(learner, _Room(envs, learner.seats), interrupt, None if run is None else Path(run), seed)
-        course.report_every, course.checkpoint_every = report_every, checkpoint_every
-        course.forget_before, course.companions, course.on_report = frozenset(forget_before), companions, on_report
+        callback = _TrainingCallback(
+            learner, _LoggedVecEnv(envs, learner.views), interrupt, None if run is None else Path(run), seed
+        )
+        callback.report_every, callback.checkpoint_every = report_every, checkpoint_every
+        callback.clear_buffer_before, callback.callbacks, callback.on_report = (
+            frozenset(clear_buffer_before),
+            callbacks,
+            on_report,
+        )
         if minutes is not None:
-            course.until = time.monotonic() + 60 * minutes
-        course.begin(stack)
-        left = (_MOST_STEPS if steps is None else steps) - course.now.steps
-        if left > 0 and not course.now.completed:
-            with suppress(_Enough):
-                learner.model.learn(left, course, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
-        course.checkpoint()
-        course.end()
+            callback.until = time.monotonic() + 60 * minutes
+        callback.begin(stack)
+        left = (_MOST_STEPS if steps is None else steps) - callback.now.steps
+        if left > 0 and not callback.now.completed:
+            with suppress(_StopLearning):
+                learner.model.learn(left, callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
+        callback.checkpoint()
+        callback.end()
     if interrupt.asked:
         raise KeyboardInterrupt
-    return course.now
+    return callback.now
 
 
-class _Enough(Exception):
+class _StopLearning(Exception):
     """Ends learning between two rollouts."""
 
 
-class _Room(SB3VecEnv):
+class _LoggedVecEnv(SB3VecEnv):
     """Our environments for SB3. What was done in them since their episodes began is kept for a run that goes on."""
 
-    def __init__(self, envs: Serial | Processes, seats: Seats) -> None:
+    def __init__(self, envs: Serial | Processes, views: PlayerViews) -> None:
         super().__init__(envs)
-        self.observation_space, self.action_space = flat_spaces(seats.observation_size, seats.num_actions, seats.action_size)
-        self._under_way = UnderWay(envs.num_envs, seats.blank(envs.num_envs))
+        self.observation_space, self.action_space = flat_spaces(views.observation_size, views.num_actions, views.action_size)
+        self._action_log = ActionLog(envs.num_envs, views.blank(envs.num_envs))
         self._stopped_at: Tree = None
-        self._seen: NDArray[Any] = np.zeros((envs.num_envs, seats.observation_size))
+        self._seen: NDArray[Any] = np.zeros((envs.num_envs, views.observation_size))
 
     def reset(self) -> Any:
         """Begin everywhere; in a resumed run, go on with the episodes that were under way."""
         self._seen = super().reset()
         if self._stopped_at is not None and self.envs.settings.seed_episodes:
-            self._seen, failed = self._under_way.repeat(self.envs, self._seen, self._stopped_at)
+            self._seen, failed = self._action_log.repeat(self.envs, self._seen, self._stopped_at)
             if failed.any():
                 self._seen, _ = self.envs.reset(options={"reset_mask": failed})
         self._stopped_at = None
@@ -104,12 +116,12 @@ class _Room(SB3VecEnv):
     def step_wait(self) -> Any:
         """Observations, rewards, dones and infos, as SB3 expects them."""
         self._seen, rewards, dones, infos = super().step_wait()
-        self._under_way.record(self._actions, dones)
+        self._action_log.record(self._actions, dones)
         return self._seen, rewards, dones, infos
 
     def state(self) -> Tree:
         """The episodes under way; if they were not gone on with yet, as they were loaded."""
-        return self._under_way.state(self._seen) if self._stopped_at is None else self._stopped_at
+        return self._action_log.state(self._seen) if self._stopped_at is None else self._stopped_at
 
     def load(self, state: Tree) -> None:
         """Go on with these at the next reset."""
@@ -119,36 +131,36 @@ class _Room(SB3VecEnv):
         self._stopped_at = state
 
 
-class _Course(BaseCallback):
+class _TrainingCallback(BaseCallback):
     """What goes on around learning: hearing of decisions, metrics, checkpoints, evaluations, and when to stop."""
 
     report_every: int
     checkpoint_every: int
-    forget_before: frozenset[str]
-    companions: Sequence[Companion]
+    clear_buffer_before: frozenset[str]
+    callbacks: Sequence[Callback]
     on_report: Callable[[Training], None]
     until: float | None = None
 
-    def __init__(self, learner: SB3Learner, room: _Room, interrupt: Interrupt, run: Path | None, seed: int) -> None:
+    def __init__(self, learner: SB3Learner, vec_env: _LoggedVecEnv, interrupt: Interrupt, run: Path | None, seed: int) -> None:
         super().__init__()
-        assert room.teacher is not None  # noqa: S101 – train_sb3 has looked
-        self._learner, self._room, self._interrupt, self._run, self._seed = learner, room, interrupt, run, seed
-        self._teacher = room.teacher
+        assert vec_env.teacher is not None  # noqa: S101 – train_sb3 has looked
+        self._learner, self._vec_env, self._interrupt, self._run, self._seed = learner, vec_env, interrupt, run, seed
+        self._teacher = vec_env.teacher
         self._reporter = Reporter(self._teacher)
         self._logger = Logger(folder=None, output_formats=[])
-        self._forgets = False
+        self._clears_buffer = False
         self._learn_from = 0
         self.now = Training()
 
     def begin(self, stack: ExitStack) -> None:
         """Join environments and model, load what a resumed run had, and open the metrics."""
         model, resumed = self._learner.model, self._teacher.caller_state
-        model.set_env(self._room)
+        model.set_env(self._vec_env)
         model.set_logger(self._logger)
         if resumed is not None:
             self._load(resumed)
-        if not self._room.envs.settings.seed_episodes:
-            self._room.seed(self._seed + self.now.steps)
+        if not self._vec_env.envs.settings.seed_episodes:
+            self._vec_env.seed(self._seed + self.now.steps)
         self._reporter.open(stack, self._run, resumed_at=-1 if resumed is None else self.now.steps)
         self._saved, self.now.updates = self.now.steps, self._learner.updates
         self._reporter.start(self.now)
@@ -158,14 +170,14 @@ class _Course(BaseCallback):
     def _on_rollout_start(self) -> None:
         """Everything that was collected has been learned from, so a cut here is whole."""
         self._take_losses()
-        if self._forgets:
-            self._learn_from, self._forgets = self._learner.forget(), False
+        if self._clears_buffer:
+            self._learn_from, self._clears_buffer = self._learner.clear_buffer(), False
         self._learner.learn_from(self._learn_from)
         if self._is_over():
-            raise _Enough
+            raise _StopLearning
         more: dict[str, float] = {}
-        for companion in self.companions:
-            more |= companion.look_in(self.now.steps, self.checkpoint)
+        for callback in self.callbacks:
+            more |= callback.after_step(self.now.steps, self.checkpoint)
         if more:
             self._report(more)
         if self.now.steps - self._saved >= self.checkpoint_every:
@@ -180,7 +192,7 @@ class _Course(BaseCallback):
             info = self.locals["infos"][env]
             self._reporter.infos.add({key: value for key, value in info.items() if key not in _ADDED_TO_INFOS})
         if ended:
-            self._hear()
+            self._apply_decisions()
         if self.now.steps - self._reporter.reported >= self.report_every:
             self._report({})
         return not (self._learner.on_policy and self._is_over())
@@ -189,9 +201,9 @@ class _Course(BaseCallback):
         late = self.until is not None and time.monotonic() > self.until
         return self.now.completed or self._interrupt.asked or late
 
-    def _hear(self) -> None:
-        for decision in self._reporter.listener.take_decisions():
-            self._forgets |= entered(decision) in self.forget_before
+    def _apply_decisions(self) -> None:
+        for decision in self._reporter.recent.take_decisions():
+            self._clears_buffer |= entered(decision) in self.clear_buffer_before
             self.now.completed |= decision.kind == "completion"
 
     # ---- telling
@@ -222,16 +234,16 @@ class _Course(BaseCallback):
             return None
         state = {
             "agent": self._learner.state(),
-            "under_way": self._room.state(),
+            "action_log": self._vec_env.state(),
             "steps": self.now.steps,
             "completed": self.now.completed,
-            "forgets": self._forgets,
+            "clears_buffer": self._clears_buffer,
             "learn_from": self._learn_from,
         }
         return self._teacher.checkpoint(state)
 
     def _load(self, state: Tree) -> None:
-        self._room.load(state["under_way"])
+        self._vec_env.load(state["action_log"])
         self._learner.load(state["agent"])
         self.now.steps, self.now.completed = int(state["steps"]), bool(state["completed"])
-        self._forgets, self._learn_from = bool(state["forgets"]), int(state["learn_from"])
+        self._clears_buffer, self._learn_from = bool(state["clears_buffer"]), int(state["learn_from"])

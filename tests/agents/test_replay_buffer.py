@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cursus.agents import Replay
+from cursus.agents import ReplayBuffer
 from cursus.errors import SettingsError, StateError
 from cursus.runs.checkpoint import decode, encode
 
 
-def make(capacity: int = 100, num_envs: int = 2, **settings: Any) -> Replay:
-    return Replay(capacity, 1, (), np.int64, num_envs=num_envs, **{"gamma": 0.5, **settings})
+def make(buffer_size: int = 100, num_envs: int = 2, **settings: Any) -> ReplayBuffer:
+    return ReplayBuffer(buffer_size, 1, (), np.int64, num_envs=num_envs, **{"gamma": 0.5, **settings})
 
 
 def step(
-    replay: Replay, time: int, *, terminated: Any = (False, False), truncated: Any = (False, False), valid: Any = None
+    replay: ReplayBuffer, time: int, *, terminated: Any = (False, False), truncated: Any = (False, False), valid: Any = None
 ) -> None:
     """Environment e observes 100·e + time, and its reward is 1."""
     now = np.array([[time], [100 + time]], dtype=np.float32)
@@ -27,10 +27,10 @@ def step(
     replay.add(now, np.array([time, time]), np.ones(2), now + 1, *ended, None if valid is None else np.array(valid))
 
 
-def rows(replay: Replay) -> dict[float, tuple[float, float, float]]:
+def rows(replay: ReplayBuffer) -> dict[float, tuple[float, float, float]]:
     """Observation → reward, observation that the value is taken from, discount."""
     batch = replay.sample(5000)
-    found = zip(batch.observations[:, 0], batch.rewards, batch.following[:, 0], batch.discounts, strict=True)
+    found = zip(batch.observations[:, 0], batch.rewards, batch.next_observations[:, 0], batch.discounts, strict=True)
     return {float(o): (float(r), float(f), float(d)) for o, r, f, d in found}
 
 
@@ -55,9 +55,9 @@ def test_a_step_that_was_only_a_reset_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("priority", [0.0, 0.6])
-def test_a_step_without_valid_rows_stores_nothing(n_step: int, priority: float) -> None:
-    replay, other = (make(n_step=n_step, priority=priority) for _ in range(2))
+@pytest.mark.parametrize("per_alpha", [0.0, 0.6])
+def test_a_step_without_valid_rows_stores_nothing(n_step: int, per_alpha: float) -> None:
+    replay, other = (make(n_step=n_step, per_alpha=per_alpha) for _ in range(2))
     for time in range(9):
         step(replay, time)
         step(other, time)
@@ -76,11 +76,11 @@ def test_waiting_steps_do_not_change_with_the_arrays_they_came_from() -> None:
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**32))
 def test_n_step_returns_are_those_of_the_definition(n_step: int, num_envs: int, seed: int) -> None:
-    dice, length = np.random.default_rng(seed), 12
-    replay = Replay(200, 1, (), np.int64, num_envs=num_envs, gamma=0.9, n_step=n_step)
+    rng, length = np.random.default_rng(seed), 12
+    replay = ReplayBuffer(200, 1, (), np.int64, num_envs=num_envs, gamma=0.9, n_step=n_step)
     numbers = np.arange(num_envs * length, dtype=np.float64).reshape(num_envs, length)  # each observation has one
-    rewards = dice.random((num_envs, length))
-    terminated, truncated = dice.random((2, num_envs, length)) < 0.15
+    rewards = rng.random((num_envs, length))
+    terminated, truncated = rng.random((2, num_envs, length)) < 0.15
     for t in range(length):
         now = numbers[:, t, None]
         replay.add(now, numbers[:, t].astype(int), rewards[:, t], now + 0.5, terminated[:, t], truncated[:, t])
@@ -126,7 +126,7 @@ def test_n_step_values_are_taken_after_a_time_limit_with_the_right_discount() ->
 
 
 def test_the_ring_forgets_the_oldest() -> None:
-    replay = make(capacity=6)
+    replay = make(buffer_size=6)
     for time in range(10):
         step(replay, time)
     assert len(replay) == 6
@@ -134,13 +134,13 @@ def test_the_ring_forgets_the_oldest() -> None:
 
 
 def test_priorities_are_followed_and_corrected_for() -> None:
-    replay = make(priority=1.0)
+    replay = make(per_alpha=1.0)
     for time in range(4):
         step(replay, time)
-    replay.prioritise(np.arange(8), np.array([7.0, 1, 1, 1, 1, 1, 1, 1]))
-    batch = replay.sample(8000, importance=1.0)
-    assert np.mean(batch.places == 0) == pytest.approx(0.5, abs=0.01)
-    rare, often = batch.weights[batch.places != 0], batch.weights[batch.places == 0]
+    replay.update_priorities(np.arange(8), np.array([7.0, 1, 1, 1, 1, 1, 1, 1]))
+    batch = replay.sample(8000, per_beta=1.0)
+    assert np.mean(batch.indices == 0) == pytest.approx(0.5, abs=0.01)
+    rare, often = batch.weights[batch.indices != 0], batch.weights[batch.indices == 0]
     assert rare.mean() / often.mean() == pytest.approx(7.0, rel=0.01)
     replay.clear()
     assert len(replay) == 0
@@ -151,9 +151,9 @@ def test_priorities_are_followed_and_corrected_for() -> None:
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("priority", [0.0, 0.6])
-def test_a_loaded_replay_goes_on_alike(priority: float, n_step: int) -> None:
-    one, two = make(priority=priority, n_step=n_step), make(priority=priority, n_step=n_step, seed=9)
+@pytest.mark.parametrize("per_alpha", [0.0, 0.6])
+def test_a_loaded_replay_goes_on_alike(per_alpha: float, n_step: int) -> None:
+    one, two = make(per_alpha=per_alpha, n_step=n_step), make(per_alpha=per_alpha, n_step=n_step, seed=9)
     for time in range(30):
         step(one, time, truncated=(time % 7 == 6, False))
     one.sample(7)
@@ -161,14 +161,14 @@ def test_a_loaded_replay_goes_on_alike(priority: float, n_step: int) -> None:
     for replay in (one, two):
         for time in range(30, 40):
             step(replay, time, terminated=(False, time == 31))
-    assert one.sample(20).places.tolist() == two.sample(20).places.tolist()
+    assert one.sample(20).indices.tolist() == two.sample(20).indices.tolist()
     assert encode(one.state()) == encode(two.state())
 
 
 def test_a_replay_of_other_settings_is_refused() -> None:
-    one = make(capacity=10, n_step=2)
+    one = make(buffer_size=10, n_step=2)
     for time in range(30):
         step(one, time)
-    for other in (make(capacity=8, n_step=2), make(capacity=12, n_step=2), make(capacity=10, n_step=3)):
+    for other in (make(buffer_size=8, n_step=2), make(buffer_size=12, n_step=2), make(buffer_size=10, n_step=3)):
         with pytest.raises(StateError):
             other.load(one.state())

@@ -1,14 +1,16 @@
-"""What a player can do, as four numbers or as one of a few actions."""
+"""Observation and action spaces: actions as four numbers, or as one of a few discrete ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import pi
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
 
+from cursus.envs.hockey.constants import HEIGHT, KEEP_STEPS, TOP_SPEED, TOP_SPIN, WIDTH
 from cursus.errors import SettingsError
 
 Action: TypeAlias = Sequence[float]
@@ -19,10 +21,13 @@ _COARSE = 2
 
 @cache
 def discrete_actions(*, keep_mode: bool = True, fineness: int = _COARSE) -> tuple[Action, ...]:
-    """The actions behind the numbers of the discrete action space.
+    """The continuous actions behind the integers of the discrete action space.
 
-    Nothing; back, forward, to either side, a turn to either side; and, where the puck can be kept, shooting. Each
-    movement comes in `fineness - 1` strengths.
+    Nothing; back, forward, to either side, a turn to either side; and, where the puck can be kept, shooting.
+
+    Args:
+        keep_mode: whether the puck can be kept, and so shot (default true).
+        fineness: each movement comes in `fineness - 1` strengths, at least 2 (default 2).
 
     >>> len(discrete_actions()), len(discrete_actions(fineness=3)), len(discrete_actions(fineness=7))
     (8, 14, 38)
@@ -43,7 +48,7 @@ def discrete_actions(*, keep_mode: bool = True, fineness: int = _COARSE) -> tupl
     return tuple(actions)
 
 
-class Moves:
+class ActionDecoder:
     """The action space of one player, and how its actions become four numbers."""
 
     def __init__(self, *, keep_mode: bool, discrete: bool, fineness: int) -> None:
@@ -64,7 +69,7 @@ class Moves:
             return spaces.MultiDiscrete([len(self._table)] * 2)
         return spaces.Box(-1.0, 1.0, (2 * self._size,), np.float32)
 
-    def read(self, action: Any) -> Action:
+    def decode(self, action: Any) -> Action:
         """An action as four numbers between -1 and 1."""
         if self._table is not None:
             return self._look_up(action)
@@ -73,7 +78,7 @@ class Moves:
             raise SettingsError(f"an action has {self._size} numbers, not {len(numbers)}.")
         return self._clip(numbers)
 
-    def read_both(self, action: Any) -> tuple[Action, Action]:
+    def decode_both(self, action: Any) -> tuple[Action, Action]:
         """The actions of both players."""
         if self._table is not None:
             return self._look_up(action[0]), self._look_up(action[1])
@@ -85,17 +90,31 @@ class Moves:
 
     def _look_up(self, action: Any) -> Action:
         table = self._table or ()
-        place = int(action)
-        if not 0 <= place < len(table):
-            raise SettingsError(f"there is no action {place}. Actions run from 0 to {len(table) - 1}.")
-        return table[place]
+        index = int(action)
+        if not 0 <= index < len(table):
+            raise SettingsError(f"there is no action {index}. Actions run from 0 to {len(table) - 1}.")
+        return table[index]
 
     def _clip(self, numbers: list[float]) -> Action:
         if self._size == 3:
             numbers.append(0.0)
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if not -1.0 <= number <= 1.0:
                 if number != number:  # NaN, which Box2D would carry from body to body
                     raise SettingsError(f"the action {numbers} is not made of numbers.")
-                numbers[place] = 1.0 if number > 0.0 else -1.0
+                numbers[index] = 1.0 if number > 0.0 else -1.0
         return numbers
+
+
+def observation_space(*, keep_mode: bool, players: int = 1) -> spaces.Box:
+    """18 numbers for each player, or 16 where the puck cannot be kept.
+
+    The borders hold: nothing leaves the rink by more than it moves in a step, Box2D caps speeds, and the spring that acts on
+    a player turned too far stops the fastest turn within two steps.
+    """
+    player = [WIDTH, HEIGHT, 2 * pi, TOP_SPEED, TOP_SPEED, TOP_SPIN]
+    high = player + player + [WIDTH, HEIGHT, TOP_SPEED, TOP_SPEED]
+    low = [-number for number in high]
+    if keep_mode:
+        high, low = [*high, KEEP_STEPS, KEEP_STEPS], [*low, 0, 0]
+    return spaces.Box(np.array(low * players, np.float32), np.array(high * players, np.float32), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The episodes that are under way, so that a resumed run can go on in the middle of them."""
+"""Log of the actions of episodes under way, so that a resumed run goes on in the middle of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cursus.types import BoolArray, Tree
 _FIRST_LENGTH = 256
 
 
-class UnderWay:
-    """What was done in every environment since its episode began.
+class ActionLog:
+    """The actions of every environment since its episode began.
 
     An episode is known by its ticket, from which its seed follows, and by its actions: repeating them brings an environment
     back to where it was. So a checkpoint needs no state of any environment.
@@ -42,20 +42,20 @@ class UnderWay:
     def repeat(self, envs: Any, observations: NDArray[Any], state: Tree) -> tuple[NDArray[Any], BoolArray]:
         """Bring environments that have just begun to where they were: what is seen, and where it did not work."""
         lengths, wanted = np.asarray(state["lengths"]), np.asarray(state["observations"])
-        courses = np.split(np.asarray(state["actions"]), np.cumsum(lengths)[:-1])
+        logged = np.split(np.asarray(state["actions"]), np.cumsum(lengths)[:-1])
         failed = np.zeros(len(lengths), dtype=bool)
         for env in np.flatnonzero(lengths).tolist():
             try:
-                observations = envs.repeat([env], [courses[env]])
+                observations = envs.repeat([env], [logged[env]])
             except EnvError:
                 failed[env] = True
-            self._actions[env, : lengths[env]] = courses[env]
+            self._actions[env, : lengths[env]] = logged[env]
         failed |= (observations != wanted).any(axis=1)
         self._lengths[:] = lengths
         if failed.any():
             warnings.warn(
-                f"{np.count_nonzero(failed)} episodes that were under way begin anew: these environments do not do the same "
-                "again for the same seed and actions.",
+                f"{np.count_nonzero(failed)} episodes that were under way are restarted: these environments are not "
+                "deterministic given seed and actions.",
                 ResumeWarning,
                 stacklevel=2,
             )

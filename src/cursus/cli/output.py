@@ -1,19 +1,25 @@
-"""Curves as a picture, and as text in a terminal."""
+"""What commands leave behind: curves in the terminal and as a plot, and folders that may be made again."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 
-from cursus.errors import MissingExtra
+from cursus.errors import ConfigError, MissingExtra
 
 Curve = Sequence[tuple[float, float]]
 _COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a braille cell, row by row
+_SUMMARY = "summary.json"
 
 
 def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_label: str = "episodes") -> Text:
@@ -29,8 +35,8 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
         before = rows[0]
         for column, row in zip(columns[inside].tolist(), rows[inside].tolist(), strict=True):
             for dot in range(min(row, before + 1), max(row, before - 1) + 1):
-                place = (dot // 4, column // 2)
-                cells[place] = (cells.get(place, (0, ""))[0] | _DOTS[dot % 4][column % 2], colour)
+                cell = (dot // 4, column // 2)
+                cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], colour)
             before = row
     text = Text()
     for row in range(height):
@@ -52,7 +58,7 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
 def as_png(
     path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float | None
 ) -> None:
-    """Bundles of curves, one per course: every student thin, the middle one thick."""
+    """A plot of bundles of curves, one per curriculum: every curve thin, the median one thick."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -76,3 +82,45 @@ def as_png(
 def middle(curves: Sequence[Curve]) -> Curve:
     """The curve whose end is the median one."""
     return sorted(curves, key=lambda curve: (curve[-1][0], -curve[-1][1]))[(len(curves) - 1) // 2]
+
+
+def make_room(out: Path, mark: str, folders: Sequence[str]) -> None:
+    """Remove what this command (`mark`) has made there before, nothing else, and say what it will make now."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file. Choose a folder with --out.")
+    if out.exists() and any(out.iterdir()):
+        for folder in _earlier(out, mark):
+            shutil.rmtree(out / folder, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    write_summary(out, mark, folders, {})
+
+
+def write_summary(out: Path, mark: str, folders: Sequence[str], data: Mapping[str, Any]) -> dict[str, Any]:
+    """What was shown, and by whom."""
+    summary = {"made_by": mark, "folders": list(folders), **data}
+    (out / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+def _earlier(out: Path, mark: str) -> list[str]:
+    try:
+        found = json.loads((out / _SUMMARY).read_text(encoding="utf-8"))
+        folders = [str(each) for each in found["folders"]] if found["made_by"] == mark else None
+    except (OSError, ValueError, KeyError, TypeError):
+        folders = None
+    if folders is None or any(folder_name(each.replace("-", " ")) != each for each in folders):
+        raise ConfigError(f"{out} holds something else than what `{mark}` makes. Choose another folder with --out.")
+    return folders
+
+
+def folder_name(name: str) -> str:
+    """A name as a folder's: small letters and digits, with dashes between words."""
+    return "-".join("".join(each if each.isalnum() else " " for each in name.lower()).split())
+
+
+def command_name() -> str:
+    """A command that works in this shell, also when the virtual environment is not activated."""
+    called = Path(sys.argv[0])
+    if called.name != "cursus" or shutil.which("cursus"):
+        return "cursus"
+    return os.path.relpath(called)

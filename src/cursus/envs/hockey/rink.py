@@ -1,16 +1,23 @@
-"""The rink: walls, goals, two skaters and a puck, made once and put back to their places for every episode."""
+"""The rink in Box2D: walls, goals, two skaters and a puck, made once and put back for every episode."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from cursus.envs.hockey.constants import (
+    BACK_LIMIT,
     CENTRE_X,
     CENTRE_Y,
+    CENTRE_ZONE,
+    DAMPING,
+    FORCE,
     GOAL_HALF_DEPTH,
     GOAL_HALF_WIDTH,
     GOAL_X,
     HEIGHT,
+    MAX_ANGLE,
+    MAX_SPEED,
     PIXELS,
     PLAYER_DENSITY,
     PLAYER_FRICTION,
@@ -21,16 +28,21 @@ from cursus.envs.hockey.constants import (
     PUCK_FRICTION,
     PUCK_RADIUS,
     PUCK_RESTITUTION,
+    SIDE_LIMIT,
     SIDE_WALL_X,
+    SPIN_DAMPING,
     STEP_S,
+    STRONG_DAMPING,
+    STRONG_SPIN_DAMPING,
+    TORQUE,
     VELOCITY_ITERATIONS,
     WALL_FRICTION,
 )
-from cursus.envs.hockey.late import import_box2d
-from cursus.envs.hockey.skater import Skater
+from cursus.errors import MissingExtra
 
 _WALL, _GOAL, _PLAYER, _PUCK = 1, 2, 4, 8
 _PARKING = ((-100.0, -100.0), (-100.0, -50.0), (-50.0, -100.0))  # far from the rink and from each other
+_TOP_SQUARED = MAX_SPEED * MAX_SPEED
 
 
 class Rink:
@@ -41,7 +53,7 @@ class Rink:
     """
 
     def __init__(self) -> None:
-        self._box2d = import_box2d()
+        self._box2d = _import_box2d()
         # A body that sleeps remembers for how long it has been slow: one more thing that could outlive an episode.
         self._world = self._box2d.b2World(gravity=(0.0, 0.0), doSleep=False)
         self._build_walls()
@@ -61,7 +73,7 @@ class Rink:
         self._step(STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS)
 
     def place(self, one: tuple[float, float], two: tuple[float, float], puck: tuple[float, float]) -> None:
-        """Put everything at rest at its place, with no memory of what happened before.
+        """Put everything at rest at its position, with no memory of what happened before.
 
         Box2D keeps contacts with the impulses of the last step. They end when the bodies are seen far apart, and only
         then: hence the visit to the parking place. The bodies themselves, and so the order in which Box2D treats them, stay.
@@ -76,7 +88,7 @@ class Rink:
     def _build_walls(self) -> None:
         """All that stands still is one body at the origin.
 
-        Box2D moves the bodies that something hits between the places before and after the step; for those that stand still
+        Box2D moves the bodies that something hits between the positions before and after the step; for those that stand still
         these are the same, but the rounding is not, and walls would wander by a bit now and then. Zero stays zero.
         """
         walls = self._world.CreateStaticBody(position=(0.0, 0.0))
@@ -121,6 +133,64 @@ class Rink:
         return self._world.CreateDynamicBody(position=_PARKING[2], fixtures=fixture, linearDamping=PUCK_DAMPING)
 
 
+class Skater:
+    """A player's body. `sign` is +1 for player one, who plays towards larger x, and -1 for player two.
+
+    Both players see and act in a frame of their own: the centre of the rink is its origin, and the opponent's goal lies
+    ahead. For player two this is the rink turned by half, so that x and y change their sign and angles do not.
+    """
+
+    __slots__ = ("_per_step", "body", "mass", "position", "sign", "velocity")
+
+    def __init__(self, body: Any, sign: int) -> None:
+        self.body, self.sign = body, sign
+        self.position, self.velocity = body.position, body.linearVelocity
+        self.mass = float(body.mass)
+        self._per_step = self.mass / STEP_S
+        """The force that changes the speed by one within a step."""
+
+    def push(self, forward: float, sideways: float) -> None:
+        """Apply a translation, within the limits of speed and position."""
+        sign, body, velocity = self.sign, self.body, self.velocity
+        ahead = sign * (self.position.x - CENTRE_X)
+        aside = sign * (self.position.y - CENTRE_Y)
+        force_x, force_y = FORCE * forward, FORCE * sideways
+        damping = STRONG_DAMPING
+        if ahead > -CENTRE_ZONE:
+            force_x = self._at_the_centre(ahead, sign * velocity.x)
+        else:
+            speed_x, speed_y = sign * velocity.x, sign * velocity.y
+            now = speed_x * speed_x + speed_y * speed_y
+            if now < _TOP_SQUARED:
+                damping = DAMPING
+            elif (speed_x + force_x / self._per_step) ** 2 + (speed_y + force_y / self._per_step) ** 2 >= now:
+                force_x = force_y = 0.0
+        body.linearDamping = damping
+        if (ahead < -BACK_LIMIT and force_x < 0.0) or (ahead > 0.0 and force_x > 0.0):
+            velocity.x = force_x = 0.0
+        if (aside > SIDE_LIMIT and force_y > 0.0) or (aside < -SIDE_LIMIT and force_y < 0.0):
+            velocity.y = force_y = 0.0
+        body.ApplyForceToCenter((sign * force_x, sign * force_y), True)
+
+    def _at_the_centre(self, ahead: float, speed: float) -> float:
+        """Near the centre line no push counts along x: who comes is thrown back, who leaves is helped."""
+        force = -2.0 * speed * self._per_step if speed > 0.0 else 0.0
+        return force - ahead * speed * self._per_step
+
+    def turn(self, turn: float) -> None:
+        """Apply a rotation; beyond the greatest angle a spring takes over."""
+        body = self.body
+        angle = body.angle
+        if -MAX_ANGLE <= angle <= MAX_ANGLE:
+            body.angularDamping = SPIN_DAMPING
+            body.ApplyTorque(TORQUE * turn, True)
+            return
+        spin = body.angularVelocity
+        outward = angle if angle * spin <= 0.0 else angle + spin
+        body.angularDamping = STRONG_SPIN_DAMPING
+        body.ApplyTorque(-0.1 * outward * self._per_step, True)
+
+
 def _rest(body: Any, position: tuple[float, float]) -> None:
     body.transform = (position, 0.0)
     body.linearVelocity = (0.0, 0.0)
@@ -130,7 +200,7 @@ def _rest(body: Any, position: tuple[float, float]) -> None:
 def _listener(box2d: Any, puck_velocity: Any, touches: list[tuple[int, float]]) -> Any:
     """Notes when the puck and a skater begin to touch. Only the puck carries 0, and only skaters a sign."""
 
-    class Listener(box2d.b2ContactListener):  # type: ignore[misc]
+    class ContactListener(box2d.b2ContactListener):  # type: ignore[misc]
         def BeginContact(self, contact: Any) -> None:  # noqa: N802 – Box2D's own name
             first, second = contact.fixtureA.userData, contact.fixtureB.userData
             if first == 0 and second:
@@ -138,4 +208,19 @@ def _listener(box2d: Any, puck_velocity: Any, touches: list[tuple[int, float]]) 
             elif second == 0 and first:
                 touches.append((first, puck_velocity.x))
 
-    return Listener()
+    return ContactListener()
+
+
+def _import_box2d() -> Any:
+    """The module `Box2D`.
+
+    Warnings are off meanwhile: one of its generated code's is raised in C where an exception has no way out, so that with
+    warnings turned into errors the process dies of a segmentation fault (box2d 2.3.10).
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import Box2D
+        except ImportError:
+            raise MissingExtra("Box2D", "hockey") from None
+    return Box2D

@@ -1,4 +1,4 @@
-"""Games of a policy as an animated picture."""
+"""Videos: games of a policy as an animated GIF."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from cursus.errors import MissingExtra, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete
-from cursus.training.evaluate import Acts, Game, Outcome, Table, Tasks, act, check_evaluation
+from cursus.training.evaluate import BatchPolicy, GameEnv, GameOutcome, PlannedGame, Tasks, act, check_evaluation
 from cursus.vector.task_interface import TaskInterface
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17
 _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
-_RESULTS = {Outcome.WON: (92, 190, 120), Outcome.DRAWN: (214, 170, 82), Outcome.LOST: (226, 102, 92)}
+_RESULTS = {GameOutcome.WON: (92, 190, 120), GameOutcome.DRAWN: (214, 170, 82), GameOutcome.LOST: (226, 102, 92)}
 _RESULT_S = 0.5
 _SHORTEST_MS = 20
 """What viewers show of a GIF as it is; shorter times are stretched to 100 ms."""
 _POOR_MATCH = 2.0
-"""How far, on average, the colours of a picture may lie from those that were chosen, of 255."""
+"""How far, on average, the colours of a frame may lie from those that were chosen, of 255."""
 _SWATCH = 4
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film that was made."""
+class Video:
+    """A video that was recorded."""
 
     path: Path
     frames: int
     seconds: float
     size: int
     """In bytes."""
-    outcomes: list[Outcome]
+    outcomes: list[GameOutcome]
+    """One for each game."""
 
 
-def film(
-    policy: Acts,
+def record_video(
+    policy: BatchPolicy,
     env: gymnasium.Env[Any, Any],
     path: str | Path,
     *,
@@ -53,11 +54,11 @@ def film(
     tasks: Tasks | None = None,
     every: int = 2,
     deterministic: bool = True,
-) -> Film:
+) -> Video:
     """Play games in an environment with `render_mode="rgb_array"`, and write them as a GIF that runs in real time.
 
     The names in `tasks` take turns, and so do the variants of each: `games` is their sum. They are the first games that
-    `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its pictures
+    `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its frames
     every second one is kept, unless `every` says otherwise. The environment stays open. Needs `pip install "cursus-rl[plot]"`.
     """
     path, tasks = Path(path), {"": [None]} if tasks is None else tasks
@@ -70,39 +71,41 @@ def film(
     show_s = every / _frames_per_s(env)
     if round(1000 * show_s) < _SHORTEST_MS:
         needed = int(np.ceil(_SHORTEST_MS / 1000 * _frames_per_s(env)))
-        raise SettingsError(f"every={every} means more pictures per second than a GIF can show. Give every={needed} or more.")
+        raise SettingsError(f"every={every} means more frames per second than a GIF can show. Give every={needed} or more.")
     reel = _Reel(show_s)
-    table = Table(env, TaskInterface(Discrete(1)))
-    outcomes: list[Outcome] = []
-    tally: Counter[tuple[str, Outcome]] = Counter()
+    game_env = GameEnv(env, TaskInterface(Discrete(1)))
+    outcomes: list[GameOutcome] = []
+    tally: Counter[tuple[str, GameOutcome]] = Counter()
     for number, game in enumerate(_planned(tasks, games, seed)):
-        won, lost = tally[game.name, Outcome.WON], tally[game.name, Outcome.LOST]
+        won, lost = tally[game.name, GameOutcome.WON], tally[game.name, GameOutcome.LOST]
         title = _Title(number + 1, games, _opponent(game), won, lost)
-        outcomes.append(_shoot(policy, table, game, title, reel, every, deterministic))
+        outcomes.append(_record(policy, game_env, game, title, reel, every, deterministic))
         tally[game.name, outcomes[-1]] += 1
     data = reel.as_gif()
     write_atomically(path, data, durable=False)
-    return Film(path, len(reel.pictures), reel.ends_s[-1], len(data), outcomes)
+    return Video(path, len(reel.frames), reel.ends_s[-1], len(data), outcomes)
 
 
-def _planned(tasks: Tasks, games: int, seed: int) -> Iterator[Game]:
+def _planned(tasks: Tasks, games: int, seed: int) -> Iterator[PlannedGame]:
     names = list(tasks)
     for number in range(games):
         name = names[number % len(names)]
-        yield Game.planned(name, tasks[name], number // len(names), seed)
+        yield PlannedGame.planned(name, tasks[name], number // len(names), seed)
 
 
-def _shoot(policy: Acts, table: Table, game: Game, title: _Title, reel: _Reel, every: int, deterministic: bool) -> Outcome:
-    """Play one game and film it."""
-    table.begin(game)
-    reel.add(table.env.render(), title)
+def _record(
+    policy: BatchPolicy, game_env: GameEnv, game: PlannedGame, title: _Title, reel: _Reel, every: int, deterministic: bool
+) -> GameOutcome:
+    """Play one game and record it."""
+    game_env.begin(game)
+    reel.add(game_env.env.render(), title)
     result, steps = None, 0
     while result is None:
-        result = table.step(act(policy, [table], deterministic)[0])
+        result = game_env.step(act(policy, [game_env], deterministic)[0])
         steps += 1
         if result is None and steps % every == 0:
-            reel.add(table.env.render(), title)
-    reel.add(table.env.render(), title.after(result.outcome), _RESULT_S)
+            reel.add(game_env.env.render(), title)
+    reel.add(game_env.env.render(), title.after(result.outcome), _RESULT_S)
     return result.outcome
 
 
@@ -110,7 +113,7 @@ def _frames_per_s(env: gymnasium.Env[Any, Any]) -> float:
     return float(env.metadata.get("render_fps") or 30)
 
 
-def _opponent(game: Game) -> str:
+def _opponent(game: PlannedGame) -> str:
     """Who is played against, where the task says so."""
     named = game.task.get("opponent") if isinstance(game.task, Mapping) else None
     return named if isinstance(named, str) else game.name
@@ -118,58 +121,58 @@ def _opponent(game: Game) -> str:
 
 @dataclass(frozen=True)
 class _Title:
-    """The line at the top of each picture: which game it is, and how games against this opponent have ended so far."""
+    """The line at the top of each frame: which game it is, and how games against this opponent have ended so far."""
 
     game: int
     games: int
     opponent: str
     won: int
     lost: int
-    outcome: Outcome | None = None
+    outcome: GameOutcome | None = None
 
-    def after(self, outcome: Outcome) -> _Title:
+    def after(self, outcome: GameOutcome) -> _Title:
         """The line at the end of the game."""
-        won, lost = self.won + (outcome is Outcome.WON), self.lost + (outcome is Outcome.LOST)
+        won, lost = self.won + (outcome is GameOutcome.WON), self.lost + (outcome is GameOutcome.LOST)
         return _Title(self.game, self.games, self.opponent, won, lost, outcome)
 
 
 @dataclass
 class _Reel:
-    """The pictures so far, and when each of them ends."""
+    """The frames so far, and when each of them ends."""
 
     show_s: float
-    pictures: list[Any] = field(default_factory=list)
+    frames: list[Any] = field(default_factory=list)
     ends_s: list[float] = field(default_factory=list)
     _palette: Any = None
 
     def add(self, pixels: Any, title: _Title, show_s: float | None = None) -> None:
-        """Add a picture, an array of height, width and colour."""
+        """Add a frame, an array of height, width and colour."""
         begin = self.ends_s[-1] if self.ends_s else 0.0
-        self.pictures.append(self._reduced(_composed(pixels, title)))
+        self.frames.append(self._reduced(_composed(pixels, title)))
         self.ends_s.append(begin + (show_s or self.show_s))
 
-    def _reduced(self, picture: Any) -> Any:
+    def _reduced(self, frame: Any) -> Any:
         """With few colours; always the same ones as long as they fit, so that what stands still does not flicker."""
         if self._palette is not None:
-            found = _matched(picture, self._palette)
-            difference = np.abs(np.asarray(found.convert("RGB"), np.int16) - np.asarray(picture, np.int16))
+            found = _matched(frame, self._palette)
+            difference = np.abs(np.asarray(found.convert("RGB"), np.int16) - np.asarray(frame, np.int16))
             if difference.mean() < _POOR_MATCH:
                 return found
-        self._palette = _palette(picture)
-        return _matched(picture, self._palette)
+        self._palette = _palette(frame)
+        return _matched(frame, self._palette)
 
     def as_gif(self) -> bytes:
-        """The film. Times in a GIF are multiples of 10 ms; they are rounded so that no error adds up."""
+        """The video. Times in a GIF are multiples of 10 ms; they are rounded so that no error adds up."""
         ends = [0, *(10 * round(100 * end) for end in self.ends_s)]
         times = [end - begin for begin, end in pairwise(ends)]
         data = BytesIO()
-        first, *rest = self.pictures
+        first, *rest = self.frames
         first.save(data, "gif", save_all=True, append_images=rest, duration=times, loop=0, optimize=False)
         return data.getvalue()
 
 
 def _composed(pixels: Any, title: _Title) -> Any:
-    """The picture with its line above it."""
+    """The frame with its line above it."""
     images, drawing = _pillow("Image"), _pillow("ImageDraw")
     pixels = np.asarray(pixels, dtype=np.uint8)
     height, width, _ = pixels.shape
@@ -189,18 +192,18 @@ def _composed(pixels: Any, title: _Title) -> Any:
     return whole
 
 
-def _palette(picture: Any) -> Any:
-    """The colours of a picture, and those in which results will be written."""
+def _palette(frame: Any) -> Any:
+    """The colours of a frame, and those in which results will be written."""
     images = _pillow("Image")
-    swatches = np.repeat(np.array([list(_RESULTS.values())], np.uint8), picture.width // len(_RESULTS), axis=1)
-    sample = images.new("RGB", (picture.width, picture.height + _SWATCH), _DARK)
-    sample.paste(picture, (0, 0))
-    sample.paste(images.fromarray(np.repeat(swatches, _SWATCH, axis=0)), (0, picture.height))
+    swatches = np.repeat(np.array([list(_RESULTS.values())], np.uint8), frame.width // len(_RESULTS), axis=1)
+    sample = images.new("RGB", (frame.width, frame.height + _SWATCH), _DARK)
+    sample.paste(frame, (0, 0))
+    sample.paste(images.fromarray(np.repeat(swatches, _SWATCH, axis=0)), (0, frame.height))
     return sample.quantize(256)
 
 
-def _matched(picture: Any, palette: Any) -> Any:
-    return picture.quantize(palette=palette, dither=_pillow("Image").Dither.NONE)
+def _matched(frame: Any, palette: Any) -> Any:
+    return frame.quantize(palette=palette, dither=_pillow("Image").Dither.NONE)
 
 
 def _pillow(name: str) -> Any:

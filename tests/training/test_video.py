@@ -1,4 +1,4 @@
-"""Films of games."""
+"""Videos of games."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from PIL import Image
 from cursus.agents import SAC
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import MissingExtra, SettingsError
-from cursus.training.evaluate import Game, Outcome, evaluate, hockey_tasks
-from cursus.training.film import film
+from cursus.training.evaluate import GameOutcome, PlannedGame, evaluate
+from cursus.training.hockey import hockey_tasks
+from cursus.training.video import record_video
 
 
 class Still:
@@ -54,22 +55,22 @@ class Sunset(gymnasium.Env[Any, Any]):
 
 
 def frames(path: Path) -> list[tuple[int, Any]]:
-    """The pictures of a GIF with their times in ms."""
-    with Image.open(path) as picture:
+    """The frames of a GIF with their times in ms."""
+    with Image.open(path) as image:
         found = []
-        for place in range(picture.n_frames):  # type: ignore[attr-defined]
-            picture.seek(place)
-            found.append((int(picture.info["duration"]), np.asarray(picture.convert("RGB"), dtype=int)))
+        for index in range(image.n_frames):  # type: ignore[attr-defined]
+            image.seek(index)
+            found.append((int(image.info["duration"]), np.asarray(image.convert("RGB"), dtype=int)))
         return found
 
 
 def test_games_of_hockey_run_in_real_time_and_are_those_of_an_evaluation(tmp_path: Path) -> None:
     policy = SAC(18, 4, seed=3).freeze()
     env = HockeyEnv(render_mode="rgb_array")
-    made = film(policy, env, tmp_path / "games.gif", games=4, seed=2, tasks=hockey_tasks())
+    made = record_video(policy, env, tmp_path / "games.gif", games=4, seed=2, tasks=hockey_tasks())
     scores = evaluate(policy, HockeyEnv, hockey_tasks(), games=2, seed=2)
-    assert made.outcomes.count(Outcome.WON) == sum(score.wins for score in scores)
-    assert made.outcomes.count(Outcome.LOST) == sum(score.losses for score in scores)
+    assert made.outcomes.count(GameOutcome.WON) == sum(score.wins for score in scores)
+    assert made.outcomes.count(GameOutcome.LOST) == sum(score.losses for score in scores)
     steps = sum(score.mean_length * score.games for score in scores)
     assert made.seconds == pytest.approx(steps / 50 + 4 * 0.5, abs=4 * 0.041)
     found = frames(made.path)
@@ -77,29 +78,29 @@ def test_games_of_hockey_run_in_real_time_and_are_those_of_an_evaluation(tmp_pat
     assert sorted({duration for duration, _ in found})[0] == 40
     assert len(found) <= made.frames
     assert found[0][1].shape == (480 + 36, 600, 3)
-    first = Game.planned("weak", hockey_tasks()["weak"], 0, seed=2)
+    first = PlannedGame.planned("weak", hockey_tasks()["weak"], 0, seed=2)
     env.reset(seed=first.seed, options={"task": first.task})
     assert np.abs(found[0][1][36:] - env.render()).mean() < 3
     assert made.size == made.path.stat().st_size < 6e6 * 4 / 3
 
 
 def test_the_line_at_the_top_shows_the_result_at_the_end_of_a_game(tmp_path: Path) -> None:
-    made = film(Still(), Sunset(), tmp_path / "two.gif", games=2, tasks={"sun": ["sun"], "rain": ["rain"]})
-    assert made.outcomes == [Outcome.WON, Outcome.LOST]
-    corner = [picture[:36, 220:] for _, picture in frames(made.path)]
-    green = [place for place, pixels in enumerate(corner) if (pixels[..., 1] > pixels[..., 0] + 60).any()]
-    red = [place for place, pixels in enumerate(corner) if (pixels[..., 0] > pixels[..., 1] + 60).any()]
+    made = record_video(Still(), Sunset(), tmp_path / "two.gif", games=2, tasks={"sun": ["sun"], "rain": ["rain"]})
+    assert made.outcomes == [GameOutcome.WON, GameOutcome.LOST]
+    corner = [image[:36, 220:] for _, image in frames(made.path)]
+    green = [index for index, pixels in enumerate(corner) if (pixels[..., 1] > pixels[..., 0] + 60).any()]
+    red = [index for index, pixels in enumerate(corner) if (pixels[..., 0] > pixels[..., 1] + 60).any()]
     assert green == [len(corner) // 2 - 1]
     assert red == [len(corner) - 1]
 
 
 def test_colours_that_come_late_are_shown_and_times_do_not_drift(tmp_path: Path) -> None:
     env = Sunset()
-    made = film(Still(), env, tmp_path / "sunset.gif", every=2)
+    made = record_video(Still(), env, tmp_path / "sunset.gif", every=2)
     found = frames(made.path)
-    assert [int(picture[150, 10, 0]) // 20 for _, picture in found] == [0, 2, 4, 6, 8, 9]
-    for step, (_, picture) in zip([0, 2, 4, 6, 8, 9], found, strict=True):
-        assert np.abs(picture[150, 10] - (20 * step, 255 - 20 * step, 90)).max() <= 4
+    assert [int(image[150, 10, 0]) // 20 for _, image in found] == [0, 2, 4, 6, 8, 9]
+    for step, (_, image) in zip([0, 2, 4, 6, 8, 9], found, strict=True):
+        assert np.abs(image[150, 10] - (20 * step, 255 - 20 * step, 90)).max() <= 4
     assert [duration for duration, _ in found] == [70, 60, 70, 70, 60, 500]
     assert not env.closed
 
@@ -107,7 +108,7 @@ def test_colours_that_come_late_are_shown_and_times_do_not_drift(tmp_path: Path)
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"path": "film.mp4"}, r"\.gif"),
+        ({"path": "video.mp4"}, r"\.gif"),
         ({"games": 0}, "games"),
         ({"every": 0}, "every"),
         ({"env": Sunset(render_mode=None)}, "render_mode='rgb_array'"),
@@ -115,22 +116,22 @@ def test_colours_that_come_late_are_shown_and_times_do_not_drift(tmp_path: Path)
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], complaint: str, tmp_path: Path) -> None:
-    given = {"env": Sunset(), "path": "film.gif", "games": 1, **wrong}
+    given = {"env": Sunset(), "path": "video.gif", "games": 1, **wrong}
     given["path"] = tmp_path / given["path"]
     with pytest.raises(SettingsError, match=complaint):
-        film(Still(), **given)
+        record_video(Still(), **given)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_more_pictures_than_a_gif_can_show_are_refused(tmp_path: Path) -> None:
+def test_more_frames_than_a_gif_can_show_are_refused(tmp_path: Path) -> None:
     env = Sunset()
     env.metadata = {"render_fps": 120}
     with pytest.raises(SettingsError, match=r"Give every=3 or more"):
-        film(Still(), env, tmp_path / "film.gif", every=2)
-    film(Still(), env, tmp_path / "film.gif", every=3)
+        record_video(Still(), env, tmp_path / "video.gif", every=2)
+    record_video(Still(), env, tmp_path / "video.gif", every=3)
 
 
 def test_without_pillow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtra, match=r"cursus-rl\[plot\]"):
-        film(Still(), Sunset(), tmp_path / "film.gif")
+        record_video(Still(), Sunset(), tmp_path / "video.gif")

@@ -1,0 +1,212 @@
+"""Callbacks of a training loop, and how a training stands: recent episodes, rows of metrics, interrupts."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from cursus.curricula import Curriculum, League
+from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, Writers
+from cursus.statistics import wilson, z_of
+from cursus.teacher import Teacher
+from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
+
+_ENTERED = {"phase": "next", "promotion": "to", "demotion": "to"}
+_RECENT = 100
+
+
+@dataclass
+class Training:
+    """How a training stands."""
+
+    steps: int = 0
+    """Steps of environments, over all of them."""
+    episodes: int = 0
+    """Episodes that have finished."""
+    updates: int = 0
+    """Gradient steps."""
+    mean_return: float = float("nan")
+    """Of the last 100 episodes; NaN before the first has ended."""
+    success: tuple[float, float, float] | None = None
+    """The success rate of the last 100 episodes, and its 95 % interval."""
+    phase: str = ""
+    """The present phase or stage."""
+    steps_per_s: float = 0.0
+    """Steps of environments per second, since the row of metrics before."""
+    updates_per_s: float = 0.0
+    """Gradient steps per second, likewise."""
+    completed: bool = False
+    """Whether the curriculum is completed."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """The newest row of metrics."""
+
+
+class Callback(Protocol):
+    """What a training loop calls after every step, and what may add metrics, such as an evaluation in the background."""
+
+    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+        """Metrics to report after `steps` steps of environments, if there are any; `save` writes a checkpoint."""
+
+
+def entered(decision: Decision) -> str | None:
+    """The phase or stage that a decision begins, if it is one that does."""
+    name: str | None = decision.evidence.get(_ENTERED.get(decision.kind, ""))
+    return name
+
+
+class RecentEpisodes:
+    """Observer of a teacher: the results of the last 100 episodes, and decisions until they are taken."""
+
+    name = "training"
+
+    def __init__(self, curriculum: Curriculum) -> None:
+        self._curriculum = curriculum
+        self._decisions: list[Decision] = []
+        self._won: deque[bool] = deque(maxlen=_RECENT)
+        self._returns: deque[float] = deque(maxlen=_RECENT)
+
+    @property
+    def curriculum(self) -> Curriculum:
+        """What is observed."""
+        return self._curriculum
+
+    def assigned(self, tasks: IntArray) -> None:
+        """Draws say nothing yet."""
+
+    def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
+        """Results, in the order in which the episodes began."""
+        ended = episodes.outcome == Outcome.FINISHED
+        self._won.extend(episodes.success[-_RECENT:].tolist())
+        self._returns.extend(episodes.returns[ended][-_RECENT:].tolist())
+        self._decisions += decisions
+
+    def take_decisions(self) -> list[Decision]:
+        """What was decided since this was asked last."""
+        taken, self._decisions = self._decisions, []
+        return taken
+
+    @property
+    def mean_return(self) -> float:
+        """Of the last 100 episodes; NaN before the first has ended."""
+        return float(np.mean(self._returns)) if self._returns else float("nan")
+
+    @property
+    def success(self) -> tuple[float, float, float] | None:
+        """The success rate of the last 100 episodes, and its 95 % interval."""
+        if not self._won:
+            return None
+        return (sum(self._won) / len(self._won), *wilson(sum(self._won), len(self._won), z_of(0.95)))
+
+    def state(self) -> Tree:
+        """Everything that `load` needs."""
+        return {"won": list(self._won), "returns": list(self._returns)}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+        self._won.extend(state["won"])
+        self._returns.extend(state["returns"])
+
+
+class Reporter:
+    """Gathers metrics from the teacher, from infos and from updates, and writes a row of them when asked."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher = teacher
+        self._statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
+        self.recent = teacher.observe(RecentEpisodes(teacher.curriculum))
+        self.infos = Rollup()
+        """Of episodes that have ended."""
+        self.losses = Rollup(prefix="train/")
+        """What updates measured."""
+        self._writers: Writers | None = None
+
+    def open(self, stack: ExitStack, run: Path | None, *, resumed_at: int) -> None:
+        """Write rows into the run folder from here on, and nowhere without one."""
+        if run is not None:
+            files = (JsonlWriter(run / "metrics.jsonl", resume=resumed_at), CsvWriter(run / "metrics.csv", resume=resumed_at))
+            self._writers = stack.enter_context(Writers(*files))
+
+    def start(self, now: Training) -> None:
+        """Time passes from here on."""
+        self.refresh(now)
+        self._timer = (time.perf_counter(), now.steps, now.updates)
+        self.reported = now.steps
+
+    def refresh(self, now: Training) -> None:
+        """What is known from the teacher."""
+        now.episodes = self._teacher.counts.finished
+        now.mean_return, now.success = self.recent.mean_return, self.recent.success
+
+    def report(self, now: Training, ratio: float | None, more: Mapping[str, float]) -> None:
+        """A row of metrics; `ratio` is the replay ratio, where there is one."""
+        then, steps, updates = self._timer
+        passed = max(time.perf_counter() - then, 1e-9)
+        self.refresh(now)
+        now.steps_per_s, now.updates_per_s = (now.steps - steps) / passed, (now.updates - updates) / passed
+        index, now.phase = _phase_of(self._teacher)
+        low_high = zip(("rate", "low", "high"), now.success or (), strict=False)
+        now.metrics = {
+            "metric/agent_step": float(now.steps),
+            "time/steps_per_s": now.steps_per_s,
+            "time/updates_per_s": now.updates_per_s,
+            **({} if ratio is None else {"train/updates_per_env_step": ratio}),
+            "rollout/mean_return": now.mean_return,
+            "rollout/episodes": float(now.episodes),
+            **{f"rollout/success_{name}": value for name, value in low_high},
+            **({} if index is None else {"progress/phase_index": float(index)}),
+            **self.infos.report(),
+            **self.losses.report(),
+            **self._statistics.report(),
+            **more,
+        }
+        if isinstance(self._teacher.curriculum, League):
+            now.metrics["progress/rating"] = self._teacher.curriculum.rating
+        if self._writers is not None:
+            self._writers.write(now.steps, now.metrics)
+        self._timer = (time.perf_counter(), now.steps, now.updates)
+        self.reported = now.steps
+
+
+def _phase_of(teacher: Teacher) -> tuple[int | None, str]:
+    """The present phase or stage: its index and its name."""
+    tables = teacher.curriculum.status()
+    for table, column in (("phases", "phase"), ("stages", "stage")):
+        for index, row in enumerate(tables.get(table, ())):
+            if row.get("status") == "current":
+                return index, str(row[column])
+    return None, ""
+
+
+class Interrupt:
+    """Ctrl-C that waits for the end of a step: a first one only sets `asked`, a second one interrupts at once, as ever."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupt:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
+            self._before = signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
