@@ -93,7 +93,7 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
+class TaskSample:
     """Some of the tasks that a curriculum keeps notes on, for statistics."""
 
     tasks: IntArray

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.curricula.gates import Gate, Verdict
+from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError
 from cursus.statistics import wilson, z_of
 
@@ -93,7 +93,7 @@ def test_e_process_finds_a_learner_who_improves_late() -> None:
 
 
 def test_e_process_stakes_add_up_to_one_coin() -> None:
-    from cursus.curricula.gates.eprocess import _stake
+    from cursus.curricula.staged.eprocess import _stake
 
     assert sum(_stake(episode) for episode in range(1_000_000)) == pytest.approx(1.0, abs=1e-3)
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import cursus
-from cursus.curricula.gates import Verdict
+from cursus.curricula.staged import Verdict
 
 # Threshold, least episodes and demotion threshold of each stage of that system.
 TABLE = {

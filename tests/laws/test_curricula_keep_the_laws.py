@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cursus
-from cursus.curricula.gates import Gate
+from cursus.curricula import Gate
 from cursus.errors import SettingsError
 from cursus.testing import check_curriculum, check_gate, check_task_space, check_teacher
 

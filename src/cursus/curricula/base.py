@@ -12,7 +12,7 @@ from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
 from cursus.tasks import Discrete, TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _MOST_WEIGHTS = 1 << 24
 
@@ -145,7 +145,7 @@ class Curriculum(ABC):
         """The progress that is made on each of these tasks, if this curriculum measures it; NaN where it keeps no notes."""
         return None
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """What is known of up to `most` tasks, chosen once and for all, if this curriculum keeps notes on tasks."""
         return None
 

@@ -14,7 +14,7 @@ from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 ANCHORS = {"weak": 1000.0, "strong": 1110.0}
 """Ratings of the scripted hockey players; the difference is that of their 200 games against each other."""
@@ -295,9 +295,9 @@ class League(Curriculum):
         """As the course measures it."""
         return self._course.progress_of(tasks // self._space.width)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """What the course knows."""
-        found = self._course.glimpse(most)
+        found = self._course.task_sample(most)
         return None if found is None else replace(found, tasks=found.tasks * self._space.width)
 
     def explain_task(self, task: int) -> str:

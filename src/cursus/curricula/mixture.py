@@ -11,7 +11,7 @@ import numpy as np
 from cursus.curricula.base import Curriculum, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _MOST_LISTED = 1 << 24
 
@@ -70,16 +70,16 @@ class Mixture(Curriculum):
         found = (part.progress_of(tasks) for part in self._parts)
         return next((progress for progress in found if progress is not None), None)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """The notes of the first of both that keeps some, with the weights of both in their shares."""
-        found = [part.glimpse(most) for part in self._parts]
-        known = next((glimpse for glimpse in found if glimpse is not None), None)
+        found = [part.task_sample(most) for part in self._parts]
+        known = next((sample for sample in found if sample is not None), None)
         if known is None:
             return None
         weights = np.zeros(len(known.tasks))
-        for share, part, glimpse in zip((self._share, 1 - self._share), self._parts, found, strict=True):
-            if glimpse is not None and np.array_equal(glimpse.tasks, known.tasks):
-                weights += share * glimpse.weights
+        for share, part, sample in zip((self._share, 1 - self._share), self._parts, found, strict=True):
+            if sample is not None and np.array_equal(sample.tasks, known.tasks):
+                weights += share * sample.weights
             elif self.tasks.size <= _MOST_LISTED:  # of a larger space weights cannot be listed: they are left out
                 weights += share * part.weights()[known.tasks]
         return replace(known, weights=weights)

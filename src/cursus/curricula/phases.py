@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import Curriculum, one_task_space, take
-from cursus.curricula.gates import Gate, Verdict
+from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ class Phases(Curriculum):
         """As the present phase measures it."""
         return self._phases[self._now].curriculum.progress_of(tasks)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """The notes of the present phase."""
-        return self._phases[self._now].curriculum.glimpse(most)
+        return self._phases[self._now].curriculum.task_sample(most)
 
     def state(self) -> Tree:
         """The place in the sequence, and the states of all phases."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.learning_progress import LearningProgress, Signal, some_of
 from cursus.curricula.progress import Progress
+from cursus.curricula.progress.learning_progress import LearningProgress, Signal, some_of
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, check_seed
 from cursus.settings import check_count, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
 _TRIES = 16
@@ -141,11 +141,11 @@ class Pool(Curriculum):
         places = self._places_of(tasks)
         return np.where(places < 0, np.nan, self._inner.progress_of(places))
 
-    def glimpse(self, most: int = 4096) -> Glimpse:
+    def task_sample(self, most: int = 4096) -> TaskSample:
         """Members of the pool."""
         places = some_of(self._filled, most)
         scores, counts = self._inner.progress_of(places), self._inner.counts[places]
-        return Glimpse(self._ids[places], self.member_weights()[places], scores, counts, self._filled)
+        return TaskSample(self._ids[places], self.member_weights()[places], scores, counts, self._filled)
 
     def _places_of(self, tasks: IntArray) -> IntArray:
         """The place of each task in the pool, or -1."""

@@ -11,7 +11,7 @@ from cursus.errors import StateError
 from cursus.metrics.gini import gini, normalised_entropy
 from cursus.metrics.labels import UNRECORDED, LabelTable
 from cursus.settings import check_count
-from cursus.types import Decision, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
+from cursus.types import Decision, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
 _EMA = 0.1
 _COLUMNS = (
@@ -142,17 +142,17 @@ class CurriculumStatistics:
         return figures
 
     def _of_tasks(self) -> dict[str, float]:
-        glimpse = self._curriculum.glimpse(_MOST_TASKS_LOOKED_AT)
-        if glimpse is None:
+        sample = self._curriculum.task_sample(_MOST_TASKS_LOOKED_AT)
+        if sample is None:
             return {}
-        table, labels = self._labels, self._labels.names_of(glimpse.tasks)
+        table, labels = self._labels, self._labels.names_of(sample.tasks)
         names, counts = np.unique(labels, return_counts=True)
-        by_task, by_weight, by_label = gini(glimpse.scores), gini(glimpse.weights), gini(table["progress"])
+        by_task, by_weight, by_label = gini(sample.scores), gini(sample.weights), gini(table["progress"])
         figures = {
-            "overview/effective_tasks": _effective_tasks(glimpse),
-            "overview/coverage": float(np.mean(glimpse.counts > 0)),
-            f"{_STATS}/mean_lp_score": float(glimpse.scores.mean()),
-            f"{_STATS}/pool_occupancy_gini": gini(glimpse.counts),
+            "overview/effective_tasks": _effective_tasks(sample),
+            "overview/coverage": float(np.mean(sample.counts > 0)),
+            f"{_STATS}/mean_lp_score": float(sample.scores.mean()),
+            f"{_STATS}/pool_occupancy_gini": gini(sample.counts),
             f"{_STATS}/pool_lp_gini": by_task,
             f"{_STATS}/task_probability_gini": by_weight,
             f"{_STATS}/label_lp_gini": by_label,
@@ -200,10 +200,10 @@ class CurriculumStatistics:
             raise StateError(f"this is not the state of a course's statistics with these settings: {error}.") from error
 
 
-def _effective_tasks(glimpse: Glimpse) -> float:
+def _effective_tasks(sample: TaskSample) -> float:
     """e to the power of the entropy of all shares, as it is estimated from those of some tasks; never more than all."""
-    shares = glimpse.weights[glimpse.weights > 0]
+    shares = sample.weights[sample.weights > 0]
     if not len(shares):
         return 0.0
-    entropy = -(shares * np.log(shares)).sum() * glimpse.total / len(glimpse.weights)
-    return float(np.exp(min(entropy, np.log(glimpse.total))))
+    entropy = -(shares * np.log(shares)).sum() * sample.total / len(sample.weights)
+    return float(np.exp(min(entropy, np.log(sample.total))))

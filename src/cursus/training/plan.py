@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkab
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
-from cursus.curricula import Curriculum
-from cursus.curricula.gates import Gate
+from cursus.curricula import Curriculum, Gate
 from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES, check_shares
 from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode
 from cursus.errors import ConfigError, CursusError, TaskError

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.types import FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Climate:
-    """What all tasks have in common: the scale of their results, and how much results scatter around a task's trend."""
-
-    scale: float = 1.0
-    noise: float = 0.25
-    bounded: bool = True
-    """Results lie between 0 and 1, so that there is a ceiling."""
 
 
 class Progress(ABC):
@@ -25,7 +15,7 @@ class Progress(ABC):
 
     Everything that is known of a task are its *notes*, `columns` numbers, and the count of its results. Notes come as
     arrays of shape `(columns, tasks)`, and everything is done for many tasks at once. A score depends on the notes on its
-    own task and on the climate alone.
+    own task and on the scale alone.
     """
 
     columns: int
@@ -41,16 +31,16 @@ class Progress(ABC):
         """
 
     @abstractmethod
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """What each task seems to be worth practising; never negative. Tasks without results are asked for too."""
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray | None:
         """Weights of all tasks together, where a normalisation over all of them asks for it; else None."""
         return None
 
-    def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """By what a pool decides which tasks go; the score, unless a measure has something better."""
-        return self.scores(notes, counts, climate)
+        return self.scores(notes, counts, scale)
 
     def noise(self, notes: FloatArray, counts: IntArray) -> FloatArray | None:
         """The scatter of results around each task's trend (a variance, NaN where it is not known yet), if it is used."""
@@ -61,7 +51,7 @@ class Progress(ABC):
         """Where each task stands now, on the scale of its results."""
 
     @abstractmethod
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """What is known of one task, in words."""
 
     @abstractmethod

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.settings import check_positive, check_share
 from cursus.types import FloatArray, IntArray
 
@@ -48,7 +49,7 @@ class Bidirectional(Progress):
         corrected: FloatArray = fast / weight_seen(self._timescale, counts)
         return corrected
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|f(fast) − f(slow)|."""
         fast, slow = (reweighted(self._fast(each, counts), self._reweighting) for each in notes)
         return np.abs(fast - slow)
@@ -67,7 +68,7 @@ class Bidirectional(Progress):
         """The fast average, on the scale of successes."""
         return self._baseline + (1.0 - self._baseline) * self._fast(notes[0], counts) * (counts > 0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Both averages."""
         if count == 0:
             return "never finished"
@@ -100,11 +101,11 @@ class Scatter(Progress):
         value, pace = values - origin, self._timescale
         return origin, mean + pace * (value - mean), square + pace * (value * value - square)
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The standard deviation; half the scale while there are fewer than two results."""
         share = weight_seen(self._timescale, counts)
         mean, square = notes[1] / share, notes[2] / share
-        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / climate.scale
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / scale.width
         return np.where(counts < 2, 0.5, deviation)
 
     def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
@@ -112,12 +113,12 @@ class Scatter(Progress):
         share = weight_seen(self._timescale, counts)
         return np.where(counts > 0, notes[0] + notes[1] / share, 0.0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Mean and standard deviation."""
         if count == 0:
             return "never finished"
         counts, notes = np.array([count]), note[:, None]
-        deviation = self.scores(notes, counts, climate)[0] * climate.scale
+        deviation = self.scores(notes, counts, scale)[0] * scale.width
         return f"mean {self.levels(notes, counts)[0]:.2f}, standard deviation {deviation:.2f}"
 
     def settings(self) -> Mapping[str, Any]:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
 from cursus.curricula.progress.bidirectional import reweighted, sigmoid, standardised
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_positive, check_share
 from cursus.types import FloatArray, IntArray
@@ -57,15 +58,15 @@ class LegacyMain(Progress):
         fast = either(first, value, fast + self._alpha * (value - fast))
         return fast, either(first, value, slow + self._slow_factor * self._alpha * (value - slow))
 
-    def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|R(fast) − R(slow)| and a bonus for what works, without the floor."""
         fast, slow = (reweighted(each, self._smoothing) if self._smoothing else each for each in notes)
         raw = np.abs(fast - slow) + np.maximum(fast, 0.0) * self._gain
         return np.where(counts < 2, self._bonus, raw)
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The same, not below the exploration bonus."""
-        return np.maximum(self.worth_keeping(notes, counts, climate), self._bonus)
+        return np.maximum(self.worth_keeping(notes, counts, scale), self._bonus)
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray:
         """Sigmoid of the z-score over all tasks with a positive score."""
@@ -81,7 +82,7 @@ class LegacyMain(Progress):
         """The fast average on the scale of successes."""
         return np.where(counts > 0, 0.5 + 0.5 * notes[0], 0.0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Both averages."""
         return f"fast {note[0]:.3f}, slow {note[1]:.3f}"
 
@@ -169,7 +170,7 @@ class LegacyVMin(Progress):
             baseline,
         )
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|fast − slow|, reweighted if asked for, and what is added to it."""
         fast, slow, true, _ = notes
         amplification = self._settings["early_progress_amplification"]
@@ -200,7 +201,7 @@ class LegacyVMin(Progress):
         true: FloatArray = notes[2].copy()
         return true
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """The averages and the baseline."""
         return f"fast {note[0]:.3f}, slow {note[1]:.3f}, baseline {note[3]:.3f}"
 

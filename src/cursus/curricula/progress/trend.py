@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray
@@ -78,31 +79,31 @@ class Trend(Progress):
         value, discount = values - origin, self._discount
         return origin, discount * total + value, discount * (aged + total), discount * squares + value * value
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The gain per episode that can be expected, in units of the scale."""
-        line = self._line(notes, counts, climate)
-        gain, doubt = self._posterior(line, climate)
-        if climate.bounded:
+        line = self._line(notes, counts, scale)
+        gain, doubt = self._posterior(line, scale)
+        if scale.bounded:
             information = self._row_of_table(counts)[4]
             left = 1.0 - np.clip(line.level, 0.0, 1.0)
             gain = np.minimum(gain, left / self._lookahead)
             doubt = np.minimum(doubt, np.maximum(left, 1.0 / (information + 2.0)) / self._lookahead)
         certain = np.maximum(gain * gain - _STANDS_OUT * doubt * doubt, 0.0)
-        score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / climate.scale
+        score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / scale.width
         return score
 
-    def _posterior(self, line: _Line, climate: Climate) -> tuple[FloatArray, FloatArray]:
+    def _posterior(self, line: _Line, scale: ResultScale) -> tuple[FloatArray, FloatArray]:
         """The slope that is to be believed, and its standard deviation."""
-        usual = climate.scale / self._horizon
+        usual = scale.width / self._horizon
         belief = usual * usual / (usual * usual + line.error * line.error)
         return line.slope * belief, usual * np.sqrt(1.0 - belief)
 
-    def _line(self, notes: FloatArray, counts: IntArray, climate: Climate) -> _Line:
+    def _line(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> _Line:
         weight, age, spread, leverage, information = self._row_of_table(counts)
         mean = notes[_SUM] / weight
         slope = (age * notes[_SUM] - notes[_AGED]) / spread
         scatter = self._scatter(notes, mean, slope, weight, spread, information)
-        variance = (scatter + self._prior * climate.noise) / (np.maximum(information - 2.0, 0.0) + self._prior)
+        variance = (scatter + self._prior * scale.noise) / (np.maximum(information - 2.0, 0.0) + self._prior)
         error = np.where(counts < _FEWEST, np.inf, np.sqrt(variance) * leverage)
         level = notes[_ORIGIN] + mean + slope * age
         return _Line(notes[_ORIGIN] + mean, slope, level, variance, error)
@@ -130,18 +131,18 @@ class Trend(Progress):
         mean: FloatArray = np.where(counts > 0, notes[_ORIGIN] + notes[_SUM] / weight, 0.0)
         return mean
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Mean, trend, and how sure both are."""
         if count == 0:
             return "never finished"
         counts, notes = np.array([count]), note[:, None]
-        line = self._line(notes, counts, climate)
+        line = self._line(notes, counts, scale)
         information = float(self._row_of_table(counts)[4][0])
         doubt = float(np.sqrt(line.variance[0] / information))
-        what = "success" if climate.bounded else "return"
+        what = "success" if scale.bounded else "return"
         text = f"{what} {line.mean[0]:.2f} ± {doubt:.2f}"
         slope, error = 100 * float(line.slope[0]), 100 * float(line.error[0])
-        if error > climate.scale:
+        if error > scale.width:
             return f"{text}, too few results for a trend"
         if abs(slope) < 2 * error:
             return f"{text}, no trend that stands out ({slope:+.2g} ± {error:.2g} per 100 episodes)"

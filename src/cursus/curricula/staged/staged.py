@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.deck import Deck
-from cursus.curricula.forgetting import ForgettingWatch, Memory
-from cursus.curricula.gates import Gate, Verdict, Wilson
-from cursus.curricula.mixing import AdaptiveMixing, Mixing
-from cursus.curricula.stages import Stage, find_tasks, list_stages
+from cursus.curricula.staged import Gate, Verdict, Wilson
+from cursus.curricula.staged.forgetting import ForgettingWatch, Memory
+from cursus.curricula.staged.mixing import AdaptiveMixing, Mixing
+from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind
@@ -79,13 +78,13 @@ class Staged(Curriculum):
         own = {stage.name: stage for stage in listed or ()}
         self._gates = [own[name].gate or gate if name in own else gate for name in chosen]
         self._mixings = [own[name].mixing or mixing if name in own else mixing for name in chosen]
-        self._decks = [Deck(self.tasks, ids) for ids in chosen.values()]
-        if len(chosen) > _MOST_STAGES or max(len(deck.labels) for deck in self._decks) > _MOST_LABELS:
+        self._samplers = [BalancedSampler(self.tasks, ids) for ids in chosen.values()]
+        if len(chosen) > _MOST_STAGES or max(len(sampler.labels) for sampler in self._samplers) > _MOST_LABELS:
             raise SettingsError(f"at most {_MOST_STAGES:,} stages, and {_MOST_LABELS:,} labels in each, are possible.")
         self._watch = forgetting
         watch = forgetting or _FORGETTING
         self._memories = [Memory(watch, gate.threshold) for gate in self._gates]
-        self._results = [np.zeros((2, len(deck.labels)), dtype=np.int64) for deck in self._decks]
+        self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
         self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._visit = 0
@@ -107,19 +106,19 @@ class Staged(Curriculum):
         visit = self._visit << _VISIT_SHIFT
         tasks, tags = [], []
         for stage, u_card, u_level in zip(stages, card.tolist(), level.tolist(), strict=True):
-            task, label = self._decks[stage].draw(u_card, u_level)
+            task, label = self._samplers[stage].draw(u_card, u_level)
             tasks.append(task)
             tags.append(visit | stage << _STAGE_SHIFT | label)
         return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
 
     def draw_state(self) -> Any:
-        """The decks."""
-        return [deck.state() for deck in self._decks]
+        """The samplers."""
+        return [sampler.state() for sampler in self._samplers]
 
     def restore_draws(self, before: Any) -> None:
         """Put the cards back."""
-        for deck, state in zip(self._decks, before, strict=True):
-            deck.load(state)
+        for sampler, state in zip(self._samplers, before, strict=True):
+            sampler.load(state)
 
     def mix(self) -> float:
         """The chance that the next draw is from an earlier stage, from the state of this moment."""
@@ -131,11 +130,11 @@ class Staged(Curriculum):
         """The present stage and the earlier ones in their shares."""
         weights = self._blank_weights()
         chance = self.mix()
-        self._decks[self._now].add_weights(weights, 1 - chance)
+        self._samplers[self._now].add_weights(weights, 1 - chance)
         if chance > 0:
             sources = range(self._now) if self._mixings[self._now].spread == "all" else [self._now - 1]
             for stage in sources:
-                self._decks[stage].add_weights(weights, chance / len(sources))
+                self._samplers[stage].add_weights(weights, chance / len(sources))
         return weights
 
     # ---- learning
@@ -245,16 +244,16 @@ class Staged(Curriculum):
             "at_promotion": self._at_promotion.copy(),
             "memories": {name: memory.state() for name, memory in zip(self._names, self._memories, strict=True)},
             "results": {name: results.copy() for name, results in zip(self._names, self._results, strict=True)},
-            "decks": {name: deck.state() for name, deck in zip(self._names, self._decks, strict=True)},
+            "samplers": {name: sampler.state() for name, sampler in zip(self._names, self._samplers, strict=True)},
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
-            {key: value for key, value in state.items() if key not in ("memories", "results", "decks")},
+            {key: value for key, value in state.items() if key not in ("memories", "results", "samplers")},
             "stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion",
         )  # fmt: skip
-        for part in ("memories", "results", "decks"):
+        for part in ("memories", "results", "samplers"):
             if sorted(state[part]) != sorted(self._names):
                 raise StateError(f"this state has the stages {sorted(state[part])}, this course {self._names}.")
         self._now, self._visit, self._visited = self.place(stage), int(visit), np.array(visited, dtype=bool)
@@ -264,7 +263,7 @@ class Staged(Curriculum):
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
         for place, name in enumerate(self._names):
             self._memories[place].load(state["memories"][name])
-            self._decks[place].load(state["decks"][name])
+            self._samplers[place].load(state["samplers"][name])
             self._results[place] = np.array(state["results"][name], dtype=np.int64)
 
     def settings(self) -> Mapping[str, Any]:
@@ -296,7 +295,7 @@ class Staged(Curriculum):
     def stage_weights(self, place: int) -> FloatArray:
         """The share of each task within a stage."""
         weights = self._blank_weights()
-        self._decks[place].add_weights(weights, 1.0)
+        self._samplers[place].add_weights(weights, 1.0)
         return weights
 
     @property
@@ -361,8 +360,8 @@ class Staged(Curriculum):
 
     def _label_rows(self, place: int) -> list[dict[str, Any]]:
         """The labels of a stage that were drawn, at most the 100 most drawn: a status stays small for any space."""
-        deck, (wins, losses) = self._decks[place], self._results[place]
-        drawn = deck.drawn
+        sampler, (wins, losses) = self._samplers[place], self._results[place]
+        drawn = sampler.drawn
         seen = np.flatnonzero(drawn)
         if len(seen) > _MOST_LABELS_SHOWN:
             most = np.argpartition(drawn[seen], -_MOST_LABELS_SHOWN)[-_MOST_LABELS_SHOWN:]
@@ -370,7 +369,7 @@ class Staged(Curriculum):
         return [
             {
                 "stage": self._names[place],
-                "label": deck.labels[label],
+                "label": sampler.labels[label],
                 "drawn": int(drawn[label]),
                 "episodes": int(wins[label] + losses[label]),
                 "success": float(wins[label] / (wins[label] + losses[label])) if wins[label] + losses[label] else None,

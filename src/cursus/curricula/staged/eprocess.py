@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.curricula.gates.base import Evidence, Gate
+from cursus.curricula.staged.gates import Evidence, Gate
 from cursus.errors import StateError
 from cursus.settings import check_share
 from cursus.types import Tree

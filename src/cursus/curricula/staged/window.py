@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from cursus.curricula.gates.base import Evidence, Gate
+from cursus.curricula.staged.gates import Evidence, Gate
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 

@@ -1,15 +1,19 @@
-"""The contract of a gate."""
+"""Gates of a staged curriculum: the contract, the evidence behind a verdict, and the default gate (Wilson intervals)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cursus.curricula.base import take
-from cursus.curricula.gates.recent import Recent
-from cursus.errors import SettingsError
+from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
 from cursus.types import Tree
@@ -66,6 +70,56 @@ class Gate(ABC):
     def bar(self, demoted: bool) -> float:
         """The success rate that promotion asks for in this visit."""
         return self.threshold + (min(self.hysteresis, (1 - self.threshold) / 2) if demoted else 0.0)
+
+
+class Recent:
+    """A window over successes that knows its own order: `in_order` is oldest first, however often it has wrapped."""
+
+    __slots__ = ("_next", "_ring", "count", "successes")
+
+    def __init__(self, size: int) -> None:
+        self._ring = bytearray(size)
+        self._next = 0
+        self.count = 0
+        self.successes = 0
+
+    @property
+    def size(self) -> int:
+        """How many results fit."""
+        return len(self._ring)
+
+    def add(self, success: bool) -> None:
+        """Push one result, dropping the oldest when full."""
+        if self.count == len(self._ring):
+            self.successes -= self._ring[self._next]
+        else:
+            self.count += 1
+        self._ring[self._next] = success
+        self.successes += success
+        self._next += 1
+        if self._next == len(self._ring):
+            self._next = 0
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._next = self.count = self.successes = 0
+
+    def rate(self) -> float | None:
+        """The success rate, or None without a result."""
+        return self.successes / self.count if self.count else None
+
+    def in_order(self) -> NDArray[np.uint8]:
+        """The results, oldest first."""
+        ring = np.frombuffer(bytes(self._ring), dtype=np.uint8)
+        return np.roll(ring, -self._next) if self.count == len(ring) else ring[: self.count]
+
+    def load(self, results: NDArray[np.uint8]) -> None:
+        """Continue from what `in_order` gave."""
+        if len(results) > self.size or np.any(np.asarray(results) > 1):
+            raise StateError(f"a window of {self.size} cannot hold these {len(results)} results.")
+        self.clear()
+        for result in results:
+            self.add(bool(result))
 
 
 class Evidence(ABC):
@@ -186,3 +240,108 @@ class Evidence(ABC):
 
     def _load_sums(self, sums: Tree) -> None:
         take(sums)
+
+
+@dataclass(frozen=True)
+class Wilson(Gate):
+    """Promote when the lower Wilson bound reaches `threshold`, demote when the upper one is below `demote`.
+
+    `confidence` is that of the two-sided interval. The default is chosen for a look after every episode: at a true
+    rate of 0.70 and a threshold of 0.80, fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and
+    a learner at 0.90 waits about 70 episodes.
+
+    >>> evidence = Wilson(threshold=0.7).open()
+    >>> verdicts = [evidence.add(True).value for _ in range(30)]
+    >>> verdicts[-2:]
+    ['stay', 'promote']
+    """
+
+    confidence: float = 0.98
+    min_episodes: int = 30
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("confidence", self.confidence, low=0.5, high=0.9999999)
+        check_count("min_episodes", self.min_episodes, low=0)
+        if _successes_to_pass(self.window, self.threshold, self.confidence)[-1] > self.window:
+            raise SettingsError(
+                f"a window of {self.window} can never show {self.threshold} with {self.confidence:.0%} confidence, "
+                "even without a failure. Use a longer window or a lower threshold."
+            )
+        if self.demote is not None and _successes_to_fail(self.window, self.demote, self.confidence)[-1] < 0:
+            raise SettingsError(
+                f"a window of {self.window} can never show less than demote={self.demote} with {self.confidence:.0%} "
+                "confidence, even without a success. Use a longer window, or demote=None."
+            )
+
+    def bar(self, demoted: bool) -> float:
+        """As for every gate, but never more than a window with one failure can show."""
+        most = wilson(self.window - 1, self.window, z_of(self.confidence))[0]
+        return max(self.threshold, min(super().bar(demoted), most))
+
+    def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
+        """Fresh evidence for one visit."""
+        return _WilsonEvidence(self, returning=returning, demoted=demoted, lowest=lowest)
+
+
+@lru_cache(maxsize=256)
+def _successes_to_pass(window: int, threshold: float, confidence: float) -> list[int]:
+    """For every number of episodes, the fewest successes whose lower bound reaches the threshold (else n + 1)."""
+    z, needed, least = z_of(confidence), [1], 0
+    for n in range(1, window + 1):
+        while least <= n and wilson(least, n, z)[0] < threshold:
+            least += 1
+        needed.append(least)
+    return needed
+
+
+@lru_cache(maxsize=256)
+def _successes_to_fail(window: int, demote: float, confidence: float) -> list[int]:
+    """For every number of episodes, the most successes whose upper bound is below `demote` (else -1)."""
+    z, allowed, most = z_of(confidence), [], -1
+    for n in range(window + 1):
+        while most + 1 <= n and n > 0 and wilson(most + 1, n, z)[1] < demote:
+            most += 1
+        allowed.append(most)
+    return allowed
+
+
+class _WilsonEvidence(Evidence):
+    _gate: Wilson
+
+    def __init__(self, gate: Wilson, *, returning: bool, demoted: bool, lowest: bool) -> None:
+        super().__init__(gate, returning=returning, demoted=demoted, lowest=lowest)
+        self._to_pass = _successes_to_pass(gate.window, self._bar, gate.confidence)
+        self._to_fail = _successes_to_fail(gate.window, gate.demote or 0.0, gate.confidence)
+
+    def bounds(self) -> tuple[float, float]:
+        """The interval that the gate judges by."""
+        return wilson(self.recent.successes, self.recent.count, z_of(self._gate.confidence))
+
+    def _passes(self) -> bool:
+        recent = self.recent
+        return self.count >= self._gate.min_episodes and recent.successes >= self._to_pass[recent.count]
+
+    def _fails(self, demote: float) -> bool:
+        return self.recent.successes <= self._to_fail[self.recent.count]
+
+    def _needs(self) -> str:
+        now = f" (now {self.bounds()[0]:.2f})" if self.recent.count else ""
+        return f"a lower {self._gate.confidence:.0%} bound of {self._bar:.2f}{now} and {self._gate.min_episodes} episodes"
+
+    def _met(self) -> str:
+        return f"its lower {self._gate.confidence:.0%} bound is {self.bounds()[0]:.3f}, at least {self._bar:.2f}"
+
+    def _missed(self, demote: float) -> str:
+        return f"its upper {self._gate.confidence:.0%} bound is {self.bounds()[1]:.3f}, below {demote:.2f}"
+
+    def _episodes_at_rate(self, rate: float) -> int | None:
+        recent, z = self.recent, z_of(self._gate.confidence)
+        sizes = range(recent.count, self._gate.window + 1)
+        enough = bisect_left(sizes, True, key=lambda n: wilson(rate * n, n, z)[0] >= self._bar)
+        return None if enough == len(sizes) else max(enough, self._gate.min_episodes - self.count)
+
+    def figures(self) -> dict[str, Any]:
+        """With the bounds that the gate judges by."""
+        low, high = self.bounds()
+        return {**super().figures(), "lower_bound": round(low, 6), "upper_bound": round(high, 6)}

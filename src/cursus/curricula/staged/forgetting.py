@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cursus.curricula.base import take
-from cursus.curricula.gates.recent import Recent
+from cursus.curricula.staged.gates import Recent
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of

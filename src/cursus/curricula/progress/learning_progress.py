@@ -8,14 +8,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.climate import BLOCK, ClimateWatch
-from cursus.curricula.progress import Progress, Trend
+from cursus.curricula.progress.base import Progress
+from cursus.curricula.progress.result_scale import BLOCK, ResultScaleEstimator
+from cursus.curricula.progress.trend import Trend
 from cursus.curricula.sum_tree import SumTree
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, generator
 from cursus.settings import check_kind, check_positive, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
 Signal = Literal["score", "return"]
 
@@ -42,7 +43,7 @@ class LearningProgress(Curriculum):
     results, in which all tasks are equal; later returns that lie far outside of what is usual count as its edge.
 
     Drawing and learning cost the same for ten tasks and, nearly, for a million: no step looks at all tasks, but for a
-    refresh when the climate (the noise or the scale of all results) has changed.
+    refresh when the scale (the noise or the scale of all results) has changed.
 
     >>> from cursus import Episodes
     >>> course = LearningProgress(3)
@@ -80,7 +81,7 @@ class LearningProgress(Curriculum):
         self._notes = np.zeros((self._progress.columns, self.tasks.size))
         self._tree = SumTree(self.tasks.size)
         self._episodes = 0
-        self._watch = ClimateWatch(bounded=signal == "score")
+        self._scale = ResultScaleEstimator(bounded=signal == "score")
         self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
         self._focused: list[int] = []
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts)
@@ -111,7 +112,7 @@ class LearningProgress(Curriculum):
         """How much progress each task seems to be worth, before it is made a weight."""
         tried = np.flatnonzero(self._counts)
         if 2 * len(tried) > self.tasks.size:
-            return self._progress.scores(self._notes, self._counts, self._watch.climate)
+            return self._progress.scores(self._notes, self._counts, self._scale.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
         scores[tried] = self.progress_of(tried)
         return scores
@@ -121,18 +122,18 @@ class LearningProgress(Curriculum):
         return np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
 
     def _score_of_untried(self) -> float:
-        return float(self._progress.scores(*self._untried(), self._watch.climate)[0])
+        return float(self._progress.scores(*self._untried(), self._scale.current)[0])
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The scores of some tasks."""
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._watch.climate)
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._scale.current)
 
-    def glimpse(self, most: int = 4096) -> Glimpse:
+    def task_sample(self, most: int = 4096) -> TaskSample:
         """All of them, or some chosen once and for all."""
         tasks = some_of(self.tasks.size, most)
         self._weigh_if_outdated()
         weights = (1.0 - self._floor) * self._tree.weights[tasks] / self._tree.total + self._floor / self.tasks.size
-        return Glimpse(tasks, weights, self.progress_of(tasks), self._counts[tasks], self.tasks.size)
+        return TaskSample(tasks, weights, self.progress_of(tasks), self._counts[tasks], self.tasks.size)
 
     @property
     def score_bounds(self) -> tuple[float, float] | None:
@@ -141,11 +142,11 @@ class LearningProgress(Curriculum):
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
-        return self._progress.worth_keeping(self._notes, self._counts, self._watch.climate)
+        return self._progress.worth_keeping(self._notes, self._counts, self._scale.current)
 
     def worth_of_new(self) -> float:
         """What a task that was never tried would be worth."""
-        return float(self._progress.worth_keeping(*self._untried(), self._watch.climate)[0])
+        return float(self._progress.worth_keeping(*self._untried(), self._scale.current)[0])
 
     @property
     def counts(self) -> IntArray:
@@ -180,15 +181,15 @@ class LearningProgress(Curriculum):
 
     def _learn(self, episodes: Episodes) -> None:
         values, tasks = episodes.returns if self._signal == "return" else episodes.score, episodes.task
-        gathering = self._watch.gathering
+        gathering = self._scale.gathering
         if not gathering:
-            values = self._watch.clip(values)
+            values = self._scale.clip(values)
             self._note(tasks, values)
-        self._watch.add(values, tasks, self._noise_of)
+        self._scale.add(values, tasks, self._noise_of)
         self._episodes += len(episodes)
-        if gathering and not self._watch.gathering:  # now it is known what is usual
-            values, tasks = self._watch.newest_block()
-            self._note(tasks, self._watch.clip(values))
+        if gathering and not self._scale.gathering:  # now it is known what is usual
+            values, tasks = self._scale.newest_block()
+            self._note(tasks, self._scale.clip(values))
 
     def _note(self, tasks: IntArray, values: FloatArray) -> None:
         rounds, often = _rounds(tasks)
@@ -237,7 +238,7 @@ class LearningProgress(Curriculum):
     def _look_around(self, ticket: int) -> list[Decision]:
         if self._shared_every > 1 and self._episodes % self._shared_every == 0:
             self._weigh_all()
-        if self._episodes % self._seldom == 0 and self._watch.has_changed():
+        if self._episodes % self._seldom == 0 and self._scale.has_changed():
             self._weigh_all()
         return self._say_focus(ticket) if self._episodes % (2 * self._seldom) == 0 else []
 
@@ -303,7 +304,7 @@ class LearningProgress(Curriculum):
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
-        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._watch.climate)
+        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._scale.current)
 
     def explain_task(self, task: int) -> str:
         """How often it was tried, what it brought, its trend, and its weight."""
@@ -346,27 +347,27 @@ class LearningProgress(Curriculum):
     # ---- saving
 
     def state(self) -> Tree:
-        """Notes, counts and weights of every task, and the climate."""
+        """Notes, counts and weights of every task, and the scale."""
         self._weigh_if_outdated()
         return {
             "counts": self._counts.copy(),
             "notes": self._notes.copy(),
             "weights": self._tree.weights.copy(),
             "episodes": self._episodes,
-            "climate": self._watch.state(),
+            "scale": self._scale.state(),
             "focused": list(self._focused),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many tasks."""
-        counts, notes, weights, episodes, climate, focused = take(
-            state, "counts", "notes", "weights", "episodes", "climate", "focused"
+        counts, notes, weights, episodes, scale, focused = take(
+            state, "counts", "notes", "weights", "episodes", "scale", "focused"
         )
         shapes = [np.shape(each) for each in (counts, notes, weights)]
         expected = [self._counts.shape, self._notes.shape, self._counts.shape]
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
-        self._watch.load(climate)
+        self._scale.load(scale)
         self._counts[:], self._notes[:] = counts, notes
         self._tree.set_all(np.asarray(weights))
         self._episodes = int(episodes)
