@@ -81,27 +81,34 @@ class TicketStream:
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""
-        place, numbers = self._advance(), self._numbers
-        if numbers is None:
-            numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
-            self._numbers = numbers
-        column: FloatArray = numbers[:, place]
-        return column if self._rows is None else column[self._rows]
+        return self.columns(1)[0]
+
+    def columns(self, count: int) -> list[FloatArray]:
+        """The next `count` columns at once, each as `uniform` gives it."""
+        found = []
+        for _ in range(count):
+            index, numbers = self._advance(), self._numbers
+            if numbers is None:
+                numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
+                self._numbers = numbers
+            column: FloatArray = numbers[:, index]
+            found.append(column if self._rows is None else column[self._rows])
+        return found
 
     def integers(self, below: int) -> IntArray:
         """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
-        place = self._advance()
-        words: NDArray[np.uint64] = self._words[:, place]
+        index = self._advance()
+        words: NDArray[np.uint64] = self._words[:, index]
         return _high_product(words if self._rows is None else words[self._rows], below).astype(np.int64)
 
     def _advance(self) -> int:
-        """Go to the next column; its place in the block of words that is at hand then."""
-        block, place = divmod(self._column, _WORDS_PER_BLOCK)
-        if place == 0:
+        """Go to the next column; its index in the block of words that is at hand then."""
+        block, index = divmod(self._column, _WORDS_PER_BLOCK)
+        if index == 0:
             self._words = self._source.read(self._first, self._count, block)
             self._numbers = None
         self._column += 1
-        return place
+        return index
 
 
 def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from cursus.tasks import Discrete, TaskSpace
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _MOST_WEIGHTS = 1 << 24
+_TAGS = 1 << 63
+_FEW_TAGS = 32
 
 
 class Curriculum(ABC):
@@ -153,6 +157,57 @@ class Curriculum(ABC):
         if self.tasks.size > _MOST_WEIGHTS:
             raise TaskError(f"{self.tasks!r} has {self.tasks.size:,} tasks, too many to list their weights.")
         return np.zeros(self.tasks.size)
+
+
+class TagLayout:
+    """How the 63 bits of a tag are shared: fields of fixed sizes, from the lowest, and above them the rest.
+
+    All tags are packed and unpacked here, and a value that does not fit is an error instead of another tag.
+
+    >>> layout = TagLayout(label=100, stage=8)
+    >>> tags = layout.pack(np.array([3, 4]), np.array([1, 1]), rest=2)
+    >>> [each.tolist() for each in layout.unpack(tags)]
+    [[3, 4], [1, 1], [2, 2]]
+    """
+
+    def __init__(self, **sizes: int) -> None:
+        self._sizes = sizes
+        self._strides = list(accumulate(sizes.values(), mul, initial=1))
+        self._room = _TAGS // self._strides[-1]
+
+    def check(self, **counts: int) -> None:
+        """Refuse more values of a field than there is room for."""
+        for name, count in counts.items():
+            if count > self._sizes[name]:
+                raise SettingsError(f"{count:,} {name}s are too many: at most {self._sizes[name]:,} are possible.")
+
+    def pack(self, first: IntArray | Sequence[int] | int, *fields: IntArray | int, rest: IntArray | int) -> IntArray:
+        """Tags from one value or array for each field, and for the rest."""
+        most = rest if isinstance(rest, int) else int(rest.max(initial=0))
+        if most >= self._room:
+            raise StateError(
+                f"a tag has no room for {most:,} above the fields {', '.join(self._sizes)}: fewer curricula inside each "
+                "other, or fewer parts in them, are possible."
+            )
+        tags = np.asarray(first, dtype=np.int64)
+        for column, stride in zip((*fields, rest), self._strides[1:], strict=True):
+            tags = tags + column * stride
+        return tags
+
+    def unpack(self, tags: IntArray) -> list[IntArray]:
+        """The fields of tags, and the rest."""
+        fields: list[IntArray] = []
+        for size in self._sizes.values():
+            tags, field = np.divmod(tags, size)
+            fields.append(field)
+        return [*fields, tags]
+
+    def unpack_lists(self, tags: IntArray) -> list[list[int]]:
+        """The same as lists, which costs next to nothing for a few tags."""
+        if len(tags) > _FEW_TAGS:
+            return [column.tolist() for column in self.unpack(tags)]
+        listed, sizes = tags.tolist(), (*self._sizes.values(), _TAGS)
+        return [[tag // stride % size for tag in listed] for stride, size in zip(self._strides, sizes, strict=True)]
 
 
 def one_task_space(curricula: Mapping[str, Curriculum]) -> TaskSpace:

@@ -45,11 +45,7 @@ class LeagueTasks(TaskSpace):
     def __init__(self, tasks: TaskSpace, members: Sequence[str], key: str = "opponent") -> None:
         self.base, self.members, self.key = tasks, list(members), key
         self.width = len(self.members) + 1
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self.base.size * self.width
+        super().__init__(tasks.size * self.width)
 
     def label(self, task: int) -> str:
         """That of the task behind it: who exactly is met makes no group of its own."""

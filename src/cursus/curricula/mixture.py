@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
+_TAGS = TagLayout(part=2)  # the rest is the tag of that part
 _MOST_LISTED = 1 << 24
 
 
@@ -48,16 +49,16 @@ class Mixture(Curriculum):
         tags = np.empty(len(rng), dtype=np.int64)
         for which, draw in enumerate(draws):
             tasks[from_second == which] = draw.tasks
-            tags[from_second == which] = draw.tags * 2 + which
+            tags[from_second == which] = _TAGS.pack(which, rest=draw.tags)
         return Draw(tasks, tags)
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Show both parts every episode, under the tags that each of them gave."""
         decisions: list[Decision] = []
-        foreign = episodes.tag == FOREIGN_TAG
+        drawn_by, inner = _TAGS.unpack(episodes.tag)
         for which, part in enumerate(self._parts):
-            own = ~foreign & (episodes.tag % 2 == which)
-            decisions += part.update(episodes.with_tags(np.where(own, episodes.tag // 2, FOREIGN_TAG)))
+            own = (episodes.tag != FOREIGN_TAG) & (drawn_by == which)
+            decisions += part.update(episodes.with_tags(np.where(own, inner, FOREIGN_TAG)))
         return sorted(decisions, key=lambda decision: decision.ticket)
 
     def weights(self) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
@@ -71,6 +71,7 @@ class Phases(Curriculum):
             if phase.length()[0] is None and phase.gate is None and place < len(self._phases) - 1:
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
+        self._tags = TagLayout(phase=len(self._phases))  # the rest is the tag of the phase's own curriculum
         self._completed = False
         self._lasted: list[int] = []
         self._enter(0)
@@ -97,31 +98,30 @@ class Phases(Curriculum):
     def sample(self, rng: TicketStream) -> Draw:
         """Let the present phase draw."""
         draw = self._phases[self._now].curriculum.sample(rng)
-        return Draw(draw.tasks, draw.tags * len(self._phases) + self._now)
+        return Draw(draw.tasks, self._tags.pack(self._now, rest=draw.tags))
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Give every episode to the phase that drew it, and count."""
         decisions: list[Decision] = []
+        phases, inner = self._tags.unpack(episodes.tag)
+        origins = np.where(episodes.tag == FOREIGN_TAG, FOREIGN_TAG, phases).tolist()
         start = 0
         while start < len(episodes):
-            place, own = self._origin(int(episodes.tag[start]))
+            origin = origins[start]
             stop = start + 1
-            while stop < len(episodes) and self._origin(int(episodes.tag[stop])) == (place, own):
+            while stop < len(episodes) and origins[stop] == origin:
                 stop += 1
-            counts = own and place == self._now
-            if counts:
+            if origin == self._now:
                 stop = start + self._until_the_end(episodes.length[start:stop])
             run = episodes[start:stop]
-            tags = run.tag // len(self._phases) if own else run.tag
-            decisions += self._phases[place].curriculum.update(run.with_tags(tags))
-            if counts:
+            if origin == FOREIGN_TAG:
+                decisions += self._phases[self._now].curriculum.update(run)
+            else:
+                decisions += self._phases[origin].curriculum.update(run.with_tags(inner[start:stop]))
+            if origin == self._now:
                 decisions += self._count(run)
             start = stop
         return decisions
-
-    def _origin(self, tag: int) -> tuple[int, bool]:
-        """The phase that an episode belongs to, and whether it was drawn here."""
-        return (self._now, False) if tag == FOREIGN_TAG else (tag % len(self._phases), True)
 
     def _until_the_end(self, lengths: IntArray) -> int:
         """How many of these episodes the present phase still takes."""

@@ -29,12 +29,8 @@ class _Places(TaskSpace):
     """The places of a pool, each labelled as the task that holds it."""
 
     def __init__(self, space: TaskSpace, ids: IntArray) -> None:
+        super().__init__(len(ids))
         self._space, self._ids = space, ids
-
-    @property
-    def size(self) -> int:
-        """How many places there are."""
-        return len(self._ids)
 
     def label(self, task: int) -> str:
         """The label of the task in this place, with its number."""

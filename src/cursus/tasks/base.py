@@ -38,9 +38,8 @@ class TaskSpace(ABC):
     - A space can be pickled, so that workers can hold one. It holds no open files and no randomness.
     """
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
+    def __init__(self, size: int) -> None:
+        self.size = size
         """How many tasks there are."""
 
     @abstractmethod

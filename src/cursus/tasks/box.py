@@ -47,11 +47,7 @@ class Box(TaskSpace):
         self._names = None if names is None else list(names)
         self._bits = min(_ID_BITS // self._low.size, _MOST_BITS_PER_AXIS)
         self._shifts = self._bits * np.arange(self._low.size, dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        """How many points there are."""
-        return 1 << (self._bits * self._low.size)
+        super().__init__(1 << (self._bits * self._low.size))
 
     def label(self, task: int) -> str:
         """All points are one group."""

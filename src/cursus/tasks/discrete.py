@@ -24,12 +24,7 @@ class Discrete(TaskSpace):
         check_count("n", n)
         if n > MOST_TASKS:
             raise SettingsError(f"n={n} is too many: ids go up to 2**62.")
-        self._n = int(n)
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self._n
+        super().__init__(int(n))
 
     def label(self, task: int) -> str:
         """The number itself."""
@@ -46,10 +41,10 @@ class Discrete(TaskSpace):
 
     def settings(self) -> Mapping[str, Any]:
         """`n`."""
-        return {"n": self._n}
+        return {"n": self.size}
 
     def __repr__(self) -> str:
-        return f"Discrete({self._n})"
+        return f"Discrete({self.size})"
 
 
 def distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:

@@ -124,12 +124,8 @@ class Drills(TaskSpace):
         if len(self._places) < len(self._drills):
             raise SettingsError(f"two drills have the same name: {[drill.name for drill in self._drills]}.")
         self._first = [0, *accumulate(drill.size for drill in self._drills)]
+        super().__init__(self._first[-1])
         self._names = [list(drill.options) for drill in self._drills]
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self._first[-1]
 
     @property
     def drills(self) -> list[Drill]:

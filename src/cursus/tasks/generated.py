@@ -71,19 +71,14 @@ class Generated(TaskSpace):
         self._make: Callable[[Generator], Any] | TaskGenerator = make
         self._seed = check_seed(seed)
         self._label = label
-        self._size = int(size)
+        super().__init__(int(size))
         buckets = make.all_buckets() if isinstance(make, TaskGenerator) else []
         self._keys = path_keys(bucket.path for bucket in buckets if bucket.in_label)
         self._invariant: Invariant | None = None
         if invariant is not None:
             self._invariant = Invariant(invariant, self._draft(0).params, self)
-            for task in range(min(_LOOKED_AT, self._size)):
+            for task in range(min(_LOOKED_AT, self.size)):
                 self.params(task)
-
-    @property
-    def size(self) -> int:
-        """How many seeds there are."""
-        return self._size
 
     def label(self, task: int) -> str:
         """What the `label` function says, else the label of the task generator, else `generated`."""
@@ -103,7 +98,7 @@ class Generated(TaskSpace):
     def fingerprint(self) -> str:
         """A checksum of some tasks, by which another `make` or `label` of the same name is told from this one."""
         digest = blake2b(digest_size=8)
-        for task in sorted({task % self._size for task in _IN_FINGERPRINT}):
+        for task in sorted({task % self.size for task in _IN_FINGERPRINT}):
             draft = self._draft(task)
             digest.update(f"{task} {self._label_of(draft)!r} {_in_words(draft.params)}\n".encode())
         return digest.hexdigest()
@@ -111,7 +106,7 @@ class Generated(TaskSpace):
     def settings(self) -> Mapping[str, Any]:
         """`make`, `seed`, `label`, `size`, and `invariant` if there is one."""
         invariant = {} if self._invariant is None else {"invariant": self._invariant.given}
-        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self._size, **invariant}
+        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self.size, **invariant}
 
     def _draft(self, task: int) -> Draft:
         if isinstance(self._make, TaskGenerator):
@@ -129,7 +124,7 @@ class Generated(TaskSpace):
     def __getitem__(self, task: int) -> Task:
         """As in the base class, from one draft."""
         if task not in self:
-            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self._size - 1}.")
+            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         draft = self._draft(int(task))
         return Task(int(task), self._label_of(draft), self._params_of(int(task), draft))
 

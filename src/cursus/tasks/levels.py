@@ -58,6 +58,7 @@ class Levels(TaskSpace):
         for stage in self._stage_names:
             self._add_stage(stage)
         self._check_names()
+        super().__init__(len(self._levels))
 
     def _add_stage(self, stage: str) -> None:
         folder = self._folder / stage
@@ -84,11 +85,6 @@ class Levels(TaskSpace):
             if level.name in seen:
                 raise TaskError(f"two levels are named {level.name!r}: {seen[level.name]} and {level.file}.")
             seen[level.name] = level.file
-
-    @property
-    def size(self) -> int:
-        """How many levels there are."""
-        return len(self._levels)
 
     def level(self, task: int) -> Level:
         """Name, stage, file and metadata of a level, without loading it."""

@@ -32,11 +32,7 @@ class Named(TaskSpace):
                 raise SettingsError(f"task name {name!r} is not a non-empty string.")
             if self._ids.setdefault(name, place) != place:
                 raise SettingsError(f"task name {name!r} occurs twice. Every name stands for one task.")
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return len(self._names)
+        super().__init__(len(self._names))
 
     def label(self, task: int) -> str:
         """The name."""

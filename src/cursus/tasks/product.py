@@ -43,20 +43,15 @@ class Product(TaskSpace):
             if not isinstance(values, range) and len({repr(value) for value in values}) < len(values):
                 raise SettingsError(f"axis {name}={values!r:.80} holds a value twice.")
         self._shape = tuple(len(values) for values in self._axes.values())
-        self._size = math.prod(self._shape)
-        if self._size > MOST_TASKS:
-            raise SettingsError(f"a product of {float(self._size):.1e} tasks is too many: ids go up to 2**62.")
+        super().__init__(math.prod(self._shape))
+        if self.size > MOST_TASKS:
+            raise SettingsError(f"a product of {float(self.size):.1e} tasks is too many: ids go up to 2**62.")
         if isinstance(label_by, str):
             raise SettingsError(f"label_by={label_by!r} is one string: give a list of axes.")
         self._label_by = tuple(label_by) if label_by is not None else (next(iter(self._axes)),)
         for name in self._label_by:
             if name not in self._axes:
                 raise SettingsError(f"label_by names {name!r}, which is no axis. There are: {', '.join(self._axes)}.")
-
-    @property
-    def size(self) -> int:
-        """How many combinations there are."""
-        return self._size
 
     def label(self, task: int) -> str:
         """The values of the axes in `label_by`."""

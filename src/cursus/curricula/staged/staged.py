@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, take
+from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Gate, Verdict, Wilson
 from cursus.curricula.staged.forgetting import ForgettingWatch, Memory
 from cursus.curricula.staged.mixing import AdaptiveMixing, Mixing
@@ -20,10 +20,8 @@ from cursus.statistics import wilson, z_of
 from cursus.tasks import Named, TaskSpace
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 
-# A tag holds where a draw came from: label (22 bits), stage (14 bits), visit (the rest).
-_STAGE_SHIFT, _VISIT_SHIFT = 22, 36
+_TAGS = TagLayout(label=1 << 22, stage=1 << 14)  # the rest is the visit
 _MOST_LABELS_SHOWN = 100
-_MOST_LABELS, _MOST_STAGES = 1 << _STAGE_SHIFT, 1 << (_VISIT_SHIFT - _STAGE_SHIFT)
 
 _GATE, _MIXING, _FORGETTING = Wilson(), AdaptiveMixing(), ForgettingWatch()
 
@@ -79,8 +77,7 @@ class Staged(Curriculum):
         self._gates = [own[name].gate or gate if name in own else gate for name in chosen]
         self._mixings = [own[name].mixing or mixing if name in own else mixing for name in chosen]
         self._samplers = [BalancedSampler(self.tasks, ids) for ids in chosen.values()]
-        if len(chosen) > _MOST_STAGES or max(len(sampler.labels) for sampler in self._samplers) > _MOST_LABELS:
-            raise SettingsError(f"at most {_MOST_STAGES:,} stages, and {_MOST_LABELS:,} labels in each, are possible.")
+        _TAGS.check(stage=len(chosen), label=max(len(sampler.labels) for sampler in self._samplers))
         self._watch = forgetting
         watch = forgetting or _FORGETTING
         self._memories = [Memory(watch, gate.threshold) for gate in self._gates]
@@ -96,27 +93,26 @@ class Staged(Curriculum):
 
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the stage of each ticket, then a label of it, then a task."""
-        earlier, which, card, level = rng.uniform(), rng.uniform(), rng.uniform(), rng.uniform()
-        chance = self.mix()
-        stages = [self._now] * len(rng)
-        if chance > 0:
-            all_earlier = self._mixings[self._now].spread == "all"
-            for row in np.flatnonzero(earlier < chance).tolist():
-                stages[row] = min(int(which[row] * self._now), self._now - 1) if all_earlier else self._now - 1
-        visit = self._visit << _VISIT_SHIFT
-        tasks, tags = [], []
-        for stage, u_card, u_level in zip(stages, card.tolist(), level.tolist(), strict=True):
-            task, label = self._samplers[stage].draw(u_card, u_level)
-            tasks.append(task)
-            tags.append(visit | stage << _STAGE_SHIFT | label)
-        return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
+        earlier, which, by_label, by_task = rng.columns(4)
+        mixed = earlier < self.mix()
+        if not mixed.any():
+            ids, indices = self._samplers[self._now].draw(by_label.tolist(), by_task.tolist())
+            return Draw(ids, _TAGS.pack(indices, self._now, rest=self._visit))
+        stages = np.full(len(rng), self._now)
+        every = self._mixings[self._now].spread == "all"
+        stages[mixed] = np.minimum((which[mixed] * self._now).astype(np.int64), self._now - 1) if every else self._now - 1
+        tasks, labels = np.empty_like(stages), np.empty_like(stages)
+        for stage in set(stages.tolist()):
+            rows = stages == stage
+            tasks[rows], labels[rows] = self._samplers[stage].draw(by_label[rows].tolist(), by_task[rows].tolist())
+        return Draw(tasks, _TAGS.pack(labels, stages, rest=self._visit))
 
     def draw_state(self) -> Any:
-        """The samplers."""
+        """The rounds of the samplers."""
         return [sampler.state() for sampler in self._samplers]
 
     def restore_draws(self, before: Any) -> None:
-        """Put the cards back."""
+        """Put the rounds back."""
         for sampler, state in zip(self._samplers, before, strict=True):
             sampler.load(state)
 
@@ -142,13 +138,12 @@ class Staged(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the stage it was drawn for, and decide after each."""
         decisions: list[Decision] = []
-        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
-        for tag, success, ticket in rows:
+        columns = episodes.tag.tolist(), *_TAGS.unpack_lists(episodes.tag), episodes.success.tolist(), episodes.ticket.tolist()
+        for tag, label, stage, visit, success, ticket in zip(*columns, strict=True):
             if tag == FOREIGN_TAG:
                 continue
-            stage = (tag >> _STAGE_SHIFT) & (_MOST_STAGES - 1)
-            self._results[stage][0 if success else 1, tag & (_MOST_LABELS - 1)] += 1
-            if stage == self._now and tag >> _VISIT_SHIFT == self._visit:
+            self._results[stage][0 if success else 1, label] += 1
+            if stage == self._now and visit == self._visit:
                 decisions += self._judge(success, ticket)
             elif stage < self._now and self._watch is not None and self._memories[stage].add(success):
                 decisions += self._forgotten(stage, ticket)
@@ -379,4 +374,5 @@ class Staged(Curriculum):
 
     def visit_of(self, tags: IntArray) -> tuple[IntArray, IntArray]:
         """For each tag, the visit during which it was drawn and the number of the stage it was drawn from."""
-        return tags >> _VISIT_SHIFT, (tags >> _STAGE_SHIFT) & (_MOST_STAGES - 1)
+        _, stages, visits = _TAGS.unpack(tags)
+        return visits, stages

@@ -70,16 +70,16 @@ def find_tasks(stages: list[Stage] | None, space: TaskSpace) -> dict[str, Sequen
 
 
 class BalancedSampler:
-    """The tasks of a stage, grouped by label, and a pack of cards with one card per label.
+    """Draws from the tasks of a stage so that all its labels come up equally often.
 
-    Every draw takes a card at random from those left and then any task of that label; the pack is whole again when
-    it is used up. So the counts of two labels never differ by more than one, over all environments together, and the
+    Labels are drawn without replacement until all have been drawn, then from the beginning; with each label comes any
+    of its tasks. So the counts of two labels never differ by more than one, over all environments together, and the
     order is random. (The least-drawn label with ties broken at random is the same rule, said differently.)
     """
 
     def __init__(self, space: TaskSpace, tasks: Sequence[int] | IntArray) -> None:
         if len(tasks) > _MOST_TASKS:
-            raise SettingsError(f"a stage of {len(tasks):,} tasks is too large to deal from; {_MOST_TASKS:,} are possible.")
+            raise SettingsError(f"a stage of {len(tasks):,} tasks is too large to sample from; {_MOST_TASKS:,} are possible.")
         ids = space.check(np.arange(tasks.start, tasks.stop, tasks.step) if isinstance(tasks, range) else tasks)
         self.labels, which = space.labels(ids)
         self._tasks = ids[np.argsort(which, kind="stable")]
@@ -87,7 +87,7 @@ class BalancedSampler:
         # Lists, because one number of a list is read several times as fast as one of an array.
         self._sizes: list[int] = sizes.tolist()
         self._starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
-        self._cards = list(range(len(self.labels)))
+        self._order = list(range(len(self.labels)))  # the first `_used` are drawn in this round, the others are left
         self._used = 0
         self._drawn = [0] * len(self.labels)
 
@@ -99,17 +99,23 @@ class BalancedSampler:
         """How often each label was drawn."""
         return np.array(self._drawn, dtype=np.int64)
 
-    def draw(self, card: float, level: float) -> tuple[int, int]:
-        """A task and the number of its label, from two uniform numbers."""
-        cards, used = self._cards, self._used
-        left = len(cards) - used
-        pick = used + min(int(card * left), left - 1)
-        label = cards[pick]
-        cards[pick], cards[used] = cards[used], label
-        self._used = (used + 1) % len(cards)
-        self._drawn[label] += 1
-        size = self._sizes[label]
-        return self._tasks.item(self._starts[label] + min(int(level * size), size - 1)), label
+    def draw(self, by_label: Sequence[float], by_task: Sequence[float]) -> tuple[IntArray, list[int]]:
+        """Tasks and the indices of their labels, from two uniform numbers for each."""
+        order, used, drawn, sizes, starts = self._order, self._used, self._drawn, self._sizes, self._starts
+        count = len(order)
+        positions, labels = [], []
+        for first, second in zip(by_label, by_task, strict=True):
+            left = count - used
+            pick = used + min(int(first * left), left - 1)
+            label = order[pick]
+            order[pick], order[used] = order[used], label
+            used = (used + 1) % count
+            drawn[label] += 1
+            size = sizes[label]
+            positions.append(starts[label] + min(int(second * size), size - 1))
+            labels.append(label)
+        self._used = used
+        return self._tasks[positions], labels
 
     def add_weights(self, weights: FloatArray, share: float) -> None:
         """Add this stage's share to the weights of all tasks."""
@@ -117,12 +123,12 @@ class BalancedSampler:
         np.add.at(weights, self._tasks, np.repeat(share / (len(self.labels) * sizes), sizes))
 
     def state(self) -> Tree:
-        """The pack and the counts."""
-        return {"cards": np.array(self._cards, dtype=np.int64), "used": self._used, "drawn": self.drawn}
+        """The labels that are left in this round, and the counts."""
+        return {"order": np.array(self._order, dtype=np.int64), "used": self._used, "drawn": self.drawn}
 
     def load(self, state: Tree) -> None:
-        """Continue with a pack."""
-        cards, used, drawn = take(state, "cards", "used", "drawn")
-        if not np.array_equal(np.sort(cards), np.arange(len(self.labels))) or len(drawn) != len(self.labels):
-            raise StateError(f"this state deals {len(cards)} labels, the stage has {len(self.labels)}.")
-        self._cards, self._used, self._drawn = np.asarray(cards).tolist(), int(used), np.asarray(drawn).tolist()
+        """Continue within a round."""
+        order, used, drawn = take(state, "order", "used", "drawn")
+        if not np.array_equal(np.sort(order), np.arange(len(self.labels))) or len(drawn) != len(self.labels):
+            raise StateError(f"this state draws {len(order)} labels, the stage has {len(self.labels)}.")
+        self._order, self._used, self._drawn = np.asarray(order).tolist(), int(used), np.asarray(drawn).tolist()
