@@ -99,7 +99,7 @@ class Noise:
         practised = np.zeros(64)
         for first in range(0, self.episodes, BATCH):
             tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
+            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
             chance = np.empty(BATCH)
             for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
                 chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
@@ -129,7 +129,7 @@ def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 
         else:
             for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
                 tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
+                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
                 seen = student.play(tasks[None], luck[None])[0]
                 course.update(_scored(seen, tasks, first))
                 student.practise(tasks[None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from copy import copy
+from enum import IntEnum
 from hashlib import blake2b
 
 import numpy as np
@@ -25,13 +26,34 @@ def check_seed(seed: int) -> int:
     return int(seed)
 
 
+class Purpose(IntEnum):
+    """What a random stream is for: streams of different purposes share no number, so that none changes another."""
+
+    ASSIGNMENTS = 0
+    """The tasks of tickets, drawn by a curriculum."""
+    RESULTS = 1
+    """Whether a simulated learner succeeds."""
+    CHECKS = 2
+    """The same in the checks of `cursus.testing`."""
+    NEW_TASKS = 3
+    """Tasks that enter a pool."""
+    TIES = 4
+    """Which of equally good tasks leaves it."""
+    DRAWS_AHEAD = 5
+    """The tasks that remote workers pick from."""
+    PICKS = 16
+    """What the remote worker of ring 0 picks; that of ring n has the number behind it by n."""
+    GENERATORS = 2**64 - 1
+    """Generators for anything else, see `generator`."""
+
+
 class Words:
     """The random words of a seed and purpose, from any ticket on; cheapest where the last call stopped.
 
     A block has four words for every ticket.
     """
 
-    def __init__(self, seed: int, purpose: int = 0) -> None:
+    def __init__(self, seed: int, purpose: int = Purpose.ASSIGNMENTS) -> None:
         self._key = np.array([seed, purpose], dtype=np.uint64)
         self._philox: Philox | None = None
         self._next = (0, 0)
@@ -59,7 +81,9 @@ class TicketStream:
     True
     """
 
-    def __init__(self, seed: int, first_ticket: int, count: int, purpose: int = 0, *, source: Words | None = None) -> None:
+    def __init__(
+        self, seed: int, first_ticket: int, count: int, purpose: int = Purpose.ASSIGNMENTS, *, source: Words | None = None
+    ) -> None:
         self._source = Words(seed, purpose) if source is None else source
         self._first = first_ticket
         self._count = count
@@ -132,7 +156,7 @@ def generator(seed: int, *keys: int) -> Generator:
     """A NumPy generator of its own for `(seed, *keys)`; at most three keys, each of 64 bits."""
     counter = np.zeros(4, dtype=np.uint64)
     counter[1 : 1 + len(keys)] = keys
-    return Generator(Philox(key=np.array([seed, 2**64 - 1], dtype=np.uint64), counter=counter))
+    return Generator(Philox(key=np.array([seed, Purpose.GENERATORS], dtype=np.uint64), counter=counter))
 
 
 def branch(seed: int, task: int, path: tuple[str, ...]) -> Generator:

@@ -133,10 +133,10 @@ def test_impossible_settings_are_refused(make: object, complaint: str) -> None:
 
 def test_nothing_is_held_against_promotion_from_the_lowest_stage() -> None:
     """Where there is no way back, a long failure must not outvote what came after it."""
-    course = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
-    tag = int(course.sample(cursus.randomness.TicketStream(0, 0, 1)).tags[0])
-    course.update(cursus.Episodes.of([False] * 3000, 0, tag))
-    decisions = course.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
+    curriculum = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
+    tag = int(curriculum.sample(cursus.randomness.TicketStream(0, 0, 1)).tags[0])
+    curriculum.update(cursus.Episodes.of([False] * 3000, 0, tag))
+    decisions = curriculum.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
     assert decisions[0].kind == "promotion"
     assert decisions[0].ticket < 3150
 

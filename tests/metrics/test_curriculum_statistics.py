@@ -1,4 +1,4 @@
-"""Statistics of a course, against values computed by hand."""
+"""Statistics of a curriculum, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
 
 
 def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None:
-    course = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
-    statistics = CurriculumStatistics(course)
+    curriculum = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
+    statistics = CurriculumStatistics(curriculum)
     averages: dict[str, float] = {}
     for turn in range(60):
         episodes = cursus.Episodes.of([turn % 3 == 0], task=turn % 4, first_ticket=turn)
-        statistics.released(episodes, course.update(episodes))
-        label, score = course.tasks.label(turn % 4), float(course.scores()[turn % 4])
+        statistics.released(episodes, curriculum.update(episodes))
+        label, score = curriculum.tasks.label(turn % 4), float(curriculum.scores()[turn % 4])
         averages[label] = averages[label] + 0.1 * (score - averages[label]) if label in averages else score
     figures = statistics.report()
     for label, value in averages.items():
         assert figures[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
-    assert figures[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(course.scores()[0])
+    assert figures[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(curriculum.scores()[0])
     assert figures[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
     loss = figures[f"{STATS}/pool_lp_gini"] - figures[f"{STATS}/task_probability_gini"]
     assert figures[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)
@@ -148,20 +148,20 @@ def test_figures_over_more_tasks_than_are_looked_at_are_those_of_all() -> None:
 
 
 def test_effective_tasks_of_some_are_those_of_all_and_never_more() -> None:
-    course = cursus.LearningProgress(20_000)
+    curriculum = cursus.LearningProgress(20_000)
     for start in range(0, 20_000, 200):
         tasks = np.arange(start, start + 200)
-        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
-    figures = CurriculumStatistics(course).report()
-    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(course.weights()), rel=0.1)
+        curriculum.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
+    figures = CurriculumStatistics(curriculum).report()
+    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(curriculum.weights()), rel=0.1)
     for ticket in range(20_000, 30_000, 100):
-        course.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
-    assert 0 < CurriculumStatistics(course).report()["overview/effective_tasks"] <= 20_000
+        curriculum.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
+    assert 0 < CurriculumStatistics(curriculum).report()["overview/effective_tasks"] <= 20_000
 
 
 def test_staleness_counts_batches_of_results() -> None:
-    course = cursus.Uniform(cursus.tasks.Named(["walk", "run"]))
-    statistics = CurriculumStatistics(course)
+    curriculum = cursus.Uniform(cursus.tasks.Named(["walk", "run"]))
+    statistics = CurriculumStatistics(curriculum)
     for turn in range(5):
         statistics.assigned(np.array([0, 1]))
         statistics.assigned(np.array([1]))
@@ -185,21 +185,21 @@ def test_the_return_of_a_censored_episode_is_not_known_and_its_success_is_false(
 
 
 def test_statistics_name_their_curriculum() -> None:
-    course = cursus.Uniform(3)
-    assert CurriculumStatistics(course).curriculum is course
+    curriculum = cursus.Uniform(3)
+    assert CurriculumStatistics(curriculum).curriculum is curriculum
 
 
 def test_a_state_of_other_settings_is_refused() -> None:
-    course = cursus.Uniform(30)
-    statistics = CurriculumStatistics(course, tracked=1)
+    curriculum = cursus.Uniform(30)
+    statistics = CurriculumStatistics(curriculum, tracked=1)
     statistics.released(cursus.Episodes.of([True] * 30, task=np.arange(30)), [])
     saved = statistics.state()
     for tracked in (0, 2, 3):
         with pytest.raises(StateError, match=f"tracked={tracked}"):
-            CurriculumStatistics(course, tracked=tracked).load(saved)
+            CurriculumStatistics(curriculum, tracked=tracked).load(saved)
     with pytest.raises(StateError, match="rows"):
-        CurriculumStatistics(course, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
-    smaller = CurriculumStatistics(course, tracked=1, max_labels=8)
+        CurriculumStatistics(curriculum, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
+    smaller = CurriculumStatistics(curriculum, tracked=1, max_labels=8)
     smaller.load(saved)
     assert sum("per_label_success" in name for name in smaller.report()) <= 8
 
@@ -214,17 +214,17 @@ def test_a_curriculum_without_notes_has_figures_by_label() -> None:
 
 
 def test_statistics_continue_with_a_resumed_run(tmp_path: Path) -> None:
-    def course() -> cursus.Pool:
+    def curriculum() -> cursus.Pool:
         return cursus.Pool(500, size=20, min_presentations=2)
 
-    teacher = cursus.Teacher(course(), seed=0, run=tmp_path / "run")
+    teacher = cursus.Teacher(curriculum(), seed=0, run=tmp_path / "run")
     statistics = teacher.watch(CurriculumStatistics(teacher.curriculum))
     for _ in range(50):
         settled(teacher, [True, False, False], [1.0, 0.0, 2.0])
     teacher.checkpoint()
     expected = statistics.report()
     teacher.close()
-    again = cursus.Teacher.resume(course(), tmp_path / "run")
+    again = cursus.Teacher.resume(curriculum(), tmp_path / "run")
     assert again.watch(CurriculumStatistics(again.curriculum)).report() == expected
     with pytest.raises(SettingsError, match="is here already"):
         again.watch(CurriculumStatistics(again.curriculum))

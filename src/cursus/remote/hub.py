@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.curricula import Curriculum
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import Memory, make_memory
 from cursus.remote.channel.make import MemoryKind
 from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
@@ -20,7 +20,6 @@ REMOTE_ENVS = 1 << 16
 """The number of the first environment that chooses for itself; those below are the teacher's own."""
 
 _LISTED = 1024  # tasks drawn ahead: enough that a list is about as mixed as the weights, few enough to make often
-_DRAWS_AHEAD = 5  # the random stream that lists are drawn from
 _REMEMBERED = 4096
 
 
@@ -78,7 +77,7 @@ class Correspondence:
 
     def publish(self, curriculum: Curriculum, next_ticket: int, results: int) -> None:
         """Draw tasks ahead and let workers take from them; `results` is how many the curriculum has seen."""
-        draw = curriculum.peek(TicketStream(self.seed, next_ticket * _LISTED, _LISTED, purpose=_DRAWS_AHEAD))
+        draw = curriculum.peek(TicketStream(self.seed, next_ticket * _LISTED, _LISTED, purpose=Purpose.DRAWS_AHEAD))
         published = self.memory.publish({"tasks": draw.tasks, "tags": draw.tags})
         self._known_at[published] = results
         if len(self._known_at) > _REMEMBERED:

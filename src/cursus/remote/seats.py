@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from cursus.errors import SettingsError, TeacherError, TicketError
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import Address, attach
 from cursus.tasks import Task, TaskSpace
 from cursus.teacher.validation import finite, truth, whole
@@ -30,7 +30,6 @@ RECORD = [
 ]  # fmt: skip
 """What a worker writes into its ring."""
 
-_PICKS = 16  # the first of the random streams by which workers pick; each ring has one of its own
 _LOOK_AFTER_S = 1.0
 _ORDINARY = 1e9
 
@@ -168,7 +167,7 @@ class RemoteTeacher:
 
     def _pick(self) -> tuple[int, int]:
         tasks, tags = self._list
-        stream = TicketStream(self._seat.seed, self._picks, 1, purpose=_PICKS + self._member.ring)
+        stream = TicketStream(self._seat.seed, self._picks, 1, purpose=Purpose.PICKS + self._member.ring)
         self._picks += 1
         place = int(stream.integers(len(tasks))[0])
         return int(tasks[place]), int(tags[place])

@@ -18,13 +18,12 @@ from cursus.curricula.progress import ResultScale
 from cursus.curricula.progress.learning_progress import LearningProgress
 from cursus.curricula.progress.result_scale import BLOCK, has_moved, noise_after
 from cursus.errors import SettingsError
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count
 from cursus.sim.dependency import LEARNABLE, DependencyStudents
 from cursus.sim.worlds import World
 from cursus.types import FloatArray, IntArray
 
-_LUCK = 1
 _CHUNK = 2048  # tickets whose random numbers are drawn at once, for every student
 _ROW = 16  # the width of a row in the tree of sums
 
@@ -199,7 +198,7 @@ def _random(seeds: range, needs: tuple[str, ...], tasks: int, episodes: int, bat
             stream = TicketStream(seed, first, size)
             for name in needs:
                 columns[name].append(stream.integers(tasks) if name == "tasks" else stream.uniform())
-            columns["luck"].append(TicketStream(seed, first, size, purpose=_LUCK).uniform())
+            columns["luck"].append(TicketStream(seed, first, size, purpose=Purpose.RESULTS).uniform())
         stacked = {name: np.stack(rows) for name, rows in columns.items()}
         for start in range(0, size, batch):
             yield {name: rows[:, start : start + batch] for name, rows in stacked.items()}

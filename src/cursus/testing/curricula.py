@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cursus.curricula import Curriculum
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.runs.checkpoint import decode, encode
 from cursus.settings import describe
 from cursus.types import Decision, Episodes, FloatArray, IntArray
@@ -40,7 +40,7 @@ def practise(curriculum: Curriculum, *, seed: int, first: int, count: int, batch
 
 def play(curriculum: Curriculum, tasks: IntArray, tags: IntArray, seed: int, first: int) -> Episodes:
     """Results for these draws that depend on ticket and task alone."""
-    luck = TicketStream(seed, first, len(tasks), purpose=2).uniform()
+    luck = TicketStream(seed, first, len(tasks), purpose=Purpose.CHECKS).uniform()
     difficulty = tasks / max(curriculum.tasks.size, 1)
     ability = np.minimum((first + np.arange(len(tasks))) / 400, 1.2)
     won = luck < np.clip(0.3 + ability - difficulty, 0.02, 0.98)

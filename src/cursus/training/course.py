@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cursus.curricula import Curriculum, League, Phase, Phases, Practice
-from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST
+from cursus.curricula.league import ARCHIVE, LATEST
 from cursus.envs.hockey import Mode
 from cursus.envs.hockey.constants import GOAL_REWARD
 from cursus.errors import ConfigError
@@ -16,6 +16,7 @@ from cursus.training.opponents import is_learned
 from cursus.training.plan import LeaguePlan, PhasePlan, Plan
 
 _MOST_TASKS = 100_000
+_ANCHORS = {"weak": 1000.0, "strong": 1110.0}  # the difference is that of 200 games of the scripted players
 
 
 def course_of(plan: Plan) -> Curriculum:
@@ -48,7 +49,8 @@ def _with_league(course: Curriculum, plan: LeaguePlan) -> Curriculum:
     if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
         return course
     settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
-    return League(course, **settings, anchors=ANCHORS, skill_range=plan.skill_range, rated={"mode": str(Mode.NORMAL)})
+    settings |= {"skill_range": plan.skill_range, "rated": {"mode": str(Mode.NORMAL)}}
+    return League(course, baselines=list(_ANCHORS), anchors=_ANCHORS, **settings)
 
 
 def opponents_of(course: Curriculum) -> list[str]:
