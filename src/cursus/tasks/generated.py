@@ -1,4 +1,4 @@
-"""Tasks that are made from a seed."""
+"""Generated task space: unbounded, each task made from random streams of its own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from cursus.errors import SettingsError, TaskError
 from cursus.randomness import check_seed, generator
 from cursus.settings import check_count
 from cursus.tasks.base import MOST_TASKS, Task, TaskSpace
-from cursus.tasks.generators.base import Draft, TaskGenerator
-from cursus.tasks.generators.invariant import Invariant
-from cursus.tasks.generators.naming import path_keys
-from cursus.tasks.generators.source import Source
+from cursus.tasks.generators import Draft, Source, TaskGenerator
+from cursus.tasks.generators._paths import check_path, get, path_keys, paths_in
 
 _LOOKED_AT = 32
 _IN_FINGERPRINT = (*range(8), 1 << 20, 1 << 40, MOST_TASKS - 1)
@@ -74,9 +72,9 @@ class Generated(TaskSpace):
         super().__init__(int(size))
         buckets = make.all_buckets() if isinstance(make, TaskGenerator) else []
         self._keys = path_keys(bucket.path for bucket in buckets if bucket.in_label)
-        self._invariant: Invariant | None = None
+        self._invariant: _Invariant | None = None
         if invariant is not None:
-            self._invariant = Invariant(invariant, self._draft(0).params, self)
+            self._invariant = _Invariant(invariant, self._draft(0).params, self)
             for task in range(min(_LOOKED_AT, self.size)):
                 self.params(task)
 
@@ -131,6 +129,47 @@ class Generated(TaskSpace):
     def __repr__(self) -> str:
         made = repr(self._make) if isinstance(self._make, TaskGenerator) else getattr(self._make, "__name__", "make")
         return f"Generated({made}, seed={self._seed})"
+
+
+class _Invariant:
+    """The values at some paths, or what a function says of the params, as they are in the first task."""
+
+    def __init__(self, given: Sequence[str] | Callable[[Any], Any], first: Any, owner: object) -> None:
+        if not callable(given):
+            if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
+                raise SettingsError(f"invariant={given!r:.80} must be a list of paths, or a function of the params.")
+            for path in given:
+                check_path("invariant", path, set(paths_in(first)), owner)
+        self.given = given if callable(given) else list(given)
+        self._expected = self._read(first)
+
+    def check(self, task: int, params: Any) -> None:
+        """Refuse a task that differs from the first."""
+        try:
+            found = self._read(params)
+        except TaskError as error:
+            raise TaskError(f"task {task} does not keep what is invariant: {error}") from None
+        for name, expected in self._expected.items():
+            if not _same(found[name], expected):
+                raise TaskError(
+                    f"task {task} has {name} = {found[name]!r:.80}, but task 0 has {expected!r:.80}. "
+                    f"It is invariant: every task must have the same."
+                )
+
+    def _read(self, params: Any) -> dict[str, Any]:
+        if callable(self.given):
+            return {f"{getattr(self.given, '__name__', 'invariant')}(params)": self.given(params)}
+        return {path: get(params, path) for path in self.given}
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) or bool(one != one and other != other)  # a NaN is what it was
 
 
 def _in_words(params: Any) -> str:

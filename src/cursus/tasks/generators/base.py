@@ -1,4 +1,4 @@
-"""The contract of a task generator."""
+"""Task generator: the contract of what makes configs from random streams, and the draft that it gives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cursus.errors import SettingsError
-from cursus.tasks.generators.bucket import Bucket
-from cursus.tasks.generators.paths import check_apart, check_path, get, overlap, paths_in, plain, put
-from cursus.tasks.generators.source import Source
+from cursus.tasks.generators._paths import check_apart, check_path, get, overlap, paths_in, plain, put
+from cursus.tasks.generators.values import Bucket, Source
 
 
 @dataclass(slots=True)
