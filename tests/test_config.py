@@ -218,7 +218,7 @@ def test_a_problem_inside_does_not_hide_one_outside():
 
 def test_problems_in_a_list_say_which_entry():
     (line,) = problems([{"type": "Discrete", "n": 3}, {"type": "Discrete", "n": 0}], where="spaces")
-    assert line == "spaces[1]: n=0 must be a whole number of at least 1."
+    assert line == "spaces[1]: n=0 must be an integer of at least 1."
 
 
 @pytest.mark.parametrize(

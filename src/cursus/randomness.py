@@ -20,9 +20,9 @@ _WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its
 
 
 def check_seed(seed: int) -> int:
-    """`seed` itself, if it is a whole number that fits 64 bits."""
+    """`seed` itself, if it is a integer that fits 64 bits."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) < 2**64:
-        raise SettingsError(f"seed={seed!r} is not a whole number from 0 to 2**64 - 1.")
+        raise SettingsError(f"seed={seed!r} is not an integer from 0 to 2**64 - 1.")
     return int(seed)
 
 
@@ -120,7 +120,7 @@ class TicketStream:
         return found
 
     def integers(self, below: int) -> IntArray:
-        """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
+        """The next column as integers from 0 to `below - 1`, for any `below` up to 2**63."""
         index = self._advance()
         words: NDArray[np.uint64] = self._words[:, index]
         return _high_product(words if self._rows is None else words[self._rows], below).astype(np.int64)

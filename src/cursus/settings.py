@@ -66,13 +66,13 @@ def check_share(name: str, value: float, *, low: float = 0.0, high: float = 1.0)
 def check_kind(name: str, value: Any, kind: type | tuple[type, ...], example: str) -> None:
     """Refuse an object of another kind, such as a class where one of its objects is meant."""
     if not isinstance(value, kind):
-        raise SettingsError(f"{name}={value!r:.80} will not do. Give something like {example}.")
+        raise SettingsError(f"{name}={value!r:.80} must be something like {example}.")
 
 
 def check_count(name: str, value: int, *, low: int = 1) -> None:
-    """Refuse anything but a whole number of at least `low`."""
+    """Refuse anything but an integer of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise SettingsError(f"{name}={value!r} must be a whole number of at least {low}.")
+        raise SettingsError(f"{name}={value!r} must be an integer of at least {low}.")
 
 
 def check_positive(name: str, value: float, *, zero: bool = False) -> None:

@@ -66,7 +66,7 @@ def test_shares_are_kept_and_a_share_of_nothing_is_never_drawn() -> None:
         (lambda: cursus.tasks.Ramp(start={}, final={}, hold=-1), "hold"),
         (lambda: cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}}), cursus.tasks.Drill("a", {"x": {}})]), "same name"),
         (lambda: cursus.curricula.Practice(cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}})]), "b"), "no drill 'b'"),
-        (lambda: cursus.curricula.Practice(cursus.tasks.Discrete(3), "b"), "will not do"),
+        (lambda: cursus.curricula.Practice(cursus.tasks.Discrete(3), "b"), "must be something like"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make, message: str) -> None:

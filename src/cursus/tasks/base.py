@@ -77,11 +77,11 @@ class TaskSpace(ABC):
         try:
             ids = np.asarray(tasks)
         except ValueError:
-            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.") from None
+            raise TaskError(f"task ids must be a flat list of integers, not {tasks!r:.80}.") from None
         if ids.size == 0:
             return np.empty(0, dtype=np.int64)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.")
+            raise TaskError(f"task ids must be a flat list of integers, not {tasks!r:.80}.")
         listed = ids.tolist() if ids.size <= _FEW else [ids.min(), ids.max()]  # a short list is looked through faster
         if min(listed) < 0 or max(listed) >= self.size:
             wrong = ids[(ids < 0) | (ids >= self.size)][0]

@@ -67,7 +67,7 @@ class LearningProgress(Curriculum):
             raise SettingsError(f"signal={signal!r} is not known. Allowed: {', '.join(get_args(Signal))}.")
         if signal == "return" and self._progress.bounded_only:
             name = type(self._progress).__name__
-            raise SettingsError(f'{name} reads results between 0 and 1, so signal="return" will not do. Use Trend().')
+            raise SettingsError(f'{name} reads results between 0 and 1, so signal must be "score", got "return". Use Trend().')
         if self.tasks.size > _MOST_TASKS:
             raise SettingsError(
                 f"{self.tasks!r} has {self.tasks.size:,} tasks: too many to keep notes on each. Practise a Pool of them."

@@ -47,7 +47,7 @@ class Source:
         return (self._word() >> 11) * 2.0**-53
 
     def integer(self, below: int) -> int:
-        """A whole number from 0 to `below - 1`, for any `below` up to 2**64."""
+        """An integer from 0 to `below - 1`, for any `below` up to 2**64."""
         return self._word() * below >> 64
 
     def _word(self) -> int:
@@ -57,7 +57,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The numbers from `low` to `high`: whole ones, both ends included, if both ends are; else any in between.
+    """The numbers from `low` to `high`: integers, both ends included, if both ends are; else any in between.
 
     In the label of a task a span takes part only when it has `bins`: it is cut into so many equal ranges, and the label
     names the one that the number lies in. Every number would be a group of its own otherwise.
@@ -76,7 +76,7 @@ class Span:
         if not self.low < self.high:
             raise SettingsError(f"{self!r} is empty: low must be below high.")
         if self._whole and not -(2**63) <= self.low < self.high < 2**63:
-            raise SettingsError(f"{self!r} is too wide: whole numbers must fit 64 bits.")
+            raise SettingsError(f"{self!r} is too wide: integers must fit 64 bits.")
         if not self._whole and not math.isfinite(float(self.high) - float(self.low)):
             raise SettingsError(f"{self!r} is too wide: the distance of its ends must be finite.")
         if self.bins is not None:
