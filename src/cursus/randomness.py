@@ -51,6 +51,10 @@ class Words:
     """The random words of a seed and purpose, from any ticket on; cheapest where the last call stopped.
 
     A block has four words for every ticket.
+
+    Args:
+        seed: from 0 to 2**64 - 1.
+        purpose: what the words are for, see `Purpose` (default: assignments).
     """
 
     def __init__(self, seed: int, purpose: int = Purpose.ASSIGNMENTS) -> None:
@@ -59,7 +63,7 @@ class Words:
         self._next = (0, 0)
 
     def read(self, first: int, count: int, block: int) -> NDArray[np.uint64]:
-        """The words of `count` tickets from `first` on, a row for each."""
+        """The words of `count` tickets from `first` on in a `block`, shape `(count, 4)`."""
         if self._philox is None or self._next != (first, block):
             self._philox = Philox(key=self._key, counter=np.array([first, block, 0, 0], dtype=np.uint64))
         self._next = first + count, block
@@ -72,8 +76,14 @@ class TicketStream:
 
     Each call of `uniform` gives the next column, one number per ticket. Row `i` is a function of
     `(seed, purpose, first_ticket + i, number of the column)`: drawing 256 tickets at once or one after the other
-    gives the same numbers, and no state has to be saved to continue. Whoever makes one stream after the other can give
-    them all one `source`.
+    gives the same numbers, and no state has to be saved to continue.
+
+    Args:
+        seed: from 0 to 2**64 - 1.
+        first_ticket: the ticket of row 0.
+        count: number of tickets.
+        purpose: what the numbers are for, see `Purpose` (default: assignments).
+        source: where the words come from, to be shared by streams that follow one another (default: one of its own).
 
     >>> together = TicketStream(seed=7, first_ticket=0, count=3).uniform()
     >>> alone = TicketStream(seed=7, first_ticket=2, count=1).uniform()
@@ -147,19 +157,19 @@ def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
 
 
 def episode_seed(seed: int, ticket: int) -> int:
-    """The seed of the episode with this ticket: above 0, and below 2**63."""
+    """The seed of the episode with this `ticket`, from the `seed` of the run: above 0, and below 2**63."""
     digest = blake2b(struct.pack("<QQ", seed, ticket), digest_size=8, person=b"episode").digest()
     return max(int.from_bytes(digest, "little") >> 1, 1)
 
 
 def generator(seed: int, *keys: int) -> Generator:
-    """A NumPy generator of its own for `(seed, *keys)`; at most three keys, each of 64 bits."""
+    """A NumPy generator of its own for `(seed, *keys)`; at most three `keys`, each of 64 bits."""
     counter = np.zeros(4, dtype=np.uint64)
     counter[1 : 1 + len(keys)] = keys
     return Generator(Philox(key=np.array([seed, Purpose.GENERATORS], dtype=np.uint64), counter=counter))
 
 
 def branch(seed: int, task: int, path: tuple[str, ...]) -> Generator:
-    """A generator of its own for a task at a place in a tree, which is the names on the way there."""
+    """A generator of its own for `(seed, task)` at a node of a tree; `path` are the names on the way there."""
     digest = blake2b(json.dumps(path).encode(), digest_size=16).digest()
     return generator(seed, task, *np.frombuffer(digest, dtype="<u8").tolist())

@@ -267,7 +267,7 @@ def test_a_whole_step_after_halves_begins_nothing_stale() -> None:
         for half in (0, 1):  # episodes of one step: the second half decides when the first one waits already
             envs.send(np.zeros(2, dtype=int), half)
             envs.recv()
-        now = envs.teacher.curriculum.place(envs.teacher.curriculum.stage)
+        now = envs.teacher.curriculum.index(envs.teacher.curriculum.stage)
         waited = envs._board.waiting.copy()
         observations, *_ = envs.step(np.zeros(4, dtype=int))
         assert observations[waited, 2].tolist() == [now] * int(waited.sum())

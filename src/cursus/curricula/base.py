@@ -1,4 +1,4 @@
-"""The contract of a curriculum."""
+"""Curriculum: the contract of what picks tasks, and how its tags are packed."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ class Curriculum(ABC):
     - **The cost of a draw or an update does not grow with the number of tasks** (or only with its logarithm).
     - Tags are for the curriculum's own use: what `sample` writes, `update` gets back. An episode that another
       curriculum drew has the tag `FOREIGN_TAG`.
+
+    Args:
+        tasks: the task space, or a number of tasks for `Discrete`.
     """
 
     def __init__(self, tasks: TaskSpace | int) -> None:
@@ -44,24 +47,24 @@ class Curriculum(ABC):
         self._owner: object | None = None
 
     def claim(self, owner: object) -> None:
-        """Belong to one teacher. A second one is refused: two authorities over one course would drift apart."""
+        """Belong to one teacher, `owner`. A second one is refused: two authorities over one curriculum would drift apart."""
         if self._owner is not None:
             raise SettingsError(
                 "this curriculum belongs to another teacher, or occurs twice in this one. Close that teacher, or make "
-                "a new curriculum for each place."
+                "a new curriculum for each."
             )
         self._owner = owner
-        for place, part in enumerate(self.parts()):
+        for index, part in enumerate(self.parts()):
             try:
                 part.claim(owner)
             except SettingsError:
-                for claimed in self.parts()[:place]:
+                for claimed in self.parts()[:index]:
                     claimed.release(owner)
                 self._owner = None
                 raise
 
     def release(self, owner: object) -> None:
-        """Be free again."""
+        """Be free again, if `owner` is the teacher that this belongs to."""
         if self._owner is owner:
             self._owner = None
             for part in self.parts():
@@ -86,7 +89,7 @@ class Curriculum(ABC):
         return next((bounds for bounds in found if bounds is not None), None)
 
     def peek(self, rng: TicketStream) -> Draw:
-        """What `sample` would draw, without anything having been drawn."""
+        """What `sample` would draw from `rng`, without anything having been drawn."""
         before = self.draw_state()
         draw = self.sample(rng)
         self.restore_draws(before)
@@ -97,7 +100,7 @@ class Curriculum(ABC):
         return [part.draw_state() for part in self.parts()]
 
     def restore_draws(self, before: Any) -> None:
-        """Undo what drawing has changed."""
+        """Undo what drawing has changed since `draw_state` gave `before`."""
         for part, state in zip(self.parts(), before, strict=True):
             part.restore_draws(state)
 
@@ -112,7 +115,7 @@ class Curriculum(ABC):
 
     @abstractmethod
     def update(self, episodes: Episodes) -> list[Decision]:
-        """Learn from episodes, and say what was decided."""
+        """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
 
     @abstractmethod
     def weights(self) -> FloatArray:
@@ -131,11 +134,11 @@ class Curriculum(ABC):
         """In words: what is practised now, why, and what is still missing for the next change."""
 
     def explain_task(self, task: int) -> str:
-        """In words: what is known of one task, and how often it is drawn."""
+        """In words: what is known of one `task` (an id), and how often it is drawn."""
         self.tasks.check([task])
         if self.tasks.size > _MOST_WEIGHTS:
             return f"{self.tasks.label(task)}: one of {self.tasks.size:,} tasks"
-        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × as often as by chance"
+        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -146,11 +149,11 @@ class Curriculum(ABC):
         return {}
 
     def progress_of(self, tasks: IntArray) -> FloatArray | None:
-        """The progress that is made on each of these tasks, if this curriculum measures it; NaN where it keeps no notes."""
+        """The progress on each of these `tasks` (ids), if this curriculum measures it; NaN where it keeps no notes."""
         return None
 
     def task_sample(self, most: int = 4096) -> TaskSample | None:
-        """What is known of up to `most` tasks, chosen once and for all, if this curriculum keeps notes on tasks."""
+        """What is known of up to `most` tasks (default 4096), always the same ones, if this curriculum keeps notes on tasks."""
         return None
 
     def _blank_weights(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Two curricula at once."""
+"""Mixture curriculum: two curricula at once, each for a share of the tickets."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ class Mixture(Curriculum):
 
     Both learn from every episode. An episode that the other one drew comes with `FOREIGN_TAG`, so that a curriculum
     can use what it says about the task without taking it for a draw of its own.
+
+    Args:
+        first: a curriculum.
+        second: another one over the same task space.
+        share: probability that a ticket is drawn by `first`, in [0, 1].
 
     >>> from cursus import Uniform
     >>> mix = Mixture(Uniform(10), Uniform(10, ids=[9]), share=0.2)

@@ -1,4 +1,4 @@
-"""Learning progress over more tasks than can be kept in mind: a pool of some of them, the worst replaced by new ones."""
+"""Pool curriculum: learning progress over a pool of tasks from a huge space, the worst replaced by new ones."""
 
 from __future__ import annotations
 
@@ -48,19 +48,29 @@ class _Slots(TaskSpace):
 class Pool(Curriculum):
     """Learning progress over a pool of `size` tasks from a space of any size.
 
-    Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does; `progress`, `focus`, `floor`
-    and `signal` mean what they mean there. After every tenth of `size` results (at least 16) the worst tasks make room
-    for new ones: those that have brought at least `min_presentations` results, are among the worst `worst_share` of the
-    pool, and promise at most a quarter of what a new task or the average does; at most one for each result since the
-    last time. New tasks are drawn uniformly from the space, from a stream of their own (`seed`); one that was evicted may
-    return, and then starts from nothing.
+    Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does. After every tenth of `size`
+    results (at least 16) the worst tasks make room for new ones: those that have brought at least `min_presentations`
+    results, are among the worst `worst_share` of the pool, and promise at most a quarter of what a new task or the average
+    does; at most one for each result since the last time. New tasks are drawn uniformly from the space; one that was
+    evicted may return, and then starts from nothing. A result for a task that was evicted while its episode ran is not
+    credited to the task that took its place.
 
-    The pool is full from the start, or begins with `initial` tasks and grows by one with every result. A result for a
-    task that was evicted while its episode ran is not credited to the task that took its place.
+    Args:
+        tasks: the task space, or a number of tasks.
+        size: number of tasks in the pool, from 1 to the size of the space (default 1000).
+        initial: tasks to begin with, from 1 to `size`; the pool then grows by one with every result (default None: it is
+            full from the start).
+        min_presentations: results that a task must have brought before it may go, at least 1 (default 25).
+        worst_share: share of the pool that may go, in [0, 1] (default 0.4).
+        progress: see `LearningProgress`, as for the next three (default `Trend()`).
+        focus: power of a score in its weight, above 0 (default 3).
+        floor: share of uniform draws, in [0, 1] (default 0.1).
+        signal: `"score"` (default) or `"return"`.
+        seed: of the stream that new tasks are drawn from (default 0).
 
     >>> from cursus.tasks import Generated
-    >>> course = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
-    >>> len(course.members()), course.evicted
+    >>> curriculum = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
+    >>> len(curriculum.members()), curriculum.evicted
     (64, 0)
     """
 
@@ -125,11 +135,11 @@ class Pool(Curriculum):
         return self._ids[: self._filled].copy()
 
     def member_weights(self) -> FloatArray:
-        """The share of each of the `members`."""
+        """The share of each of the `members`, in their order."""
         return self._inner.filled_weights()
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of those that are in the pool."""
+        """The scores of those `tasks` that are in the pool."""
         slots = self._slots_of(tasks)
         return np.where(slots < 0, np.nan, self._inner.progress_of(slots))
 
@@ -257,7 +267,7 @@ class Pool(Curriculum):
         return self._inner.explain_task(self._slot[task])
 
     def explain(self, task: int | None = None) -> str:
-        """How full the pool is and what is practised most; or what is known of one task."""
+        """How full the pool is and what is practised most; or what is known of one `task`."""
         if task is not None:
             return self.explain_task(task)
         return (

@@ -146,7 +146,7 @@ class _Notes:
         """Count promotions; one is false if the true success rate was below what the gate asked for."""
         for decision in decisions:
             if decision.kind == "promotion" and isinstance(course, Staged):
-                weights = course.stage_weights(course.place(decision.evidence["from"]))
+                weights = course.stage_weights(course.index(decision.evidence["from"]))
                 self._promotions += 1
                 self._false += bool(weights @ self._student.competence[0] < decision.evidence["threshold"])
 

@@ -27,13 +27,17 @@ _NAMELESS = "generated"
 class Generated(TaskSpace):
     """As many tasks as one likes, each made from random streams of its own.
 
-    `make` is a function that builds the parameters of a task from a NumPy generator, or a task generator: `Single`,
-    `Choice`, `Buckets`. The streams depend on `seed` and the task's id alone, so a task is the same in every process and
-    after every restart, and only its id is ever stored. `label` names the group of a task, from its parameters; without
-    it, a task generator's own label is taken.
+    The streams depend on `seed` and the task's id alone, so a task is the same in every process and after every restart,
+    and only its id is ever stored.
 
-    `invariant` says what no task may change, such as the shape of an observation: a list of paths into the parameters,
-    or a function of them. The first tasks are looked at here, all others when they are made.
+    Args:
+        make: a function that builds the parameters of a task from a NumPy generator, or a task generator: `Single`,
+            `Choice`, `Buckets`.
+        seed: of all streams, from 0 to 2**64 - 1 (default 0).
+        label: names the group of a task, from its parameters (default None: the label of the task generator).
+        size: how many tasks there are, from 1 to 2**62 (default 2**62).
+        invariant: what no task may change, such as the shape of an observation: a list of paths into the parameters, or a
+            function of them (default None). The first 32 tasks are checked here, all others when they are made.
 
     >>> def make(rng):
     ...     return {"size": int(rng.integers(4, 20))}
@@ -89,7 +93,7 @@ class Generated(TaskSpace):
         return self._params_of(task, self._draft(task))
 
     def values(self, task: int) -> dict[str, Any]:
-        """What this task has in the place of each bucket, by path; of all buckets, however deep in `make`."""
+        """What a `task` (an id) has for each bucket, by path; of all buckets, however deep in `make`."""
         return self._draft(int(self.check([task])[0])).values()
 
     @property

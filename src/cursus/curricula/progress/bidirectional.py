@@ -1,4 +1,4 @@
-"""Bidirectional learning progress as published, and the plain scatter of results."""
+"""Bidirectional learning progress as published, and the standard deviation of results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ _FASTEST = 1.0 - 2.0**-50
 class Bidirectional(Progress):
     """The distance between a fast and a slow average of successes (Kanitscheider et al. 2021, as OMNI computes it).
 
-    Successes are measured from `baseline` (what a random policy reaches) to 1; the slow average is one of the fast
-    average; both are bias-corrected by their counts, so that the first results do not look like progress. `reweighting`
-    magnifies progress on hard tasks. Scores become weights by z-score and sigmoid over all tasks that were tried; those
-    that were not weigh as much as the average of the others.
+    The slow average is one of the fast average; both are bias-corrected by their counts, so that the first results do not
+    look like progress. Scores become weights by z-score and sigmoid over all tasks that were tried; those that were not
+    weigh as much as the average of the others.
+
+    Args:
+        timescale: weight of a new result in the averages, in (0, 1] (default 0.1).
+        baseline: success rate of a random policy, in [0, 0.75]; successes are measured from there to 1 (default 0).
+        reweighting: how much progress on hard tasks is magnified, in [0, 0.5]; 0.5 is not at all (default 0.1).
 
     >>> from cursus import LearningProgress
-    >>> course = LearningProgress(8, progress=Bidirectional())
+    >>> curriculum = LearningProgress(8, progress=Bidirectional())
     """
 
     columns = 2
@@ -84,7 +88,10 @@ class Scatter(Progress):
     """The standard deviation of a task's results: large where a task is sometimes solved, or noisy.
 
     It cannot tell a coin flip from learning; it is here because it is simple, quick, and often used. The averages are
-    bias-corrected by their counts, with the same `timescale` for ever.
+    bias-corrected by their counts.
+
+    Args:
+        timescale: weight of a new result in the averages, in (0, 1] (default 0.02).
     """
 
     columns = 3

@@ -1,4 +1,4 @@
-"""More of what is being learned, less of what is known and of what cannot be."""
+"""Learning-progress curriculum: samples tasks in proportion to estimated progress."""
 
 from __future__ import annotations
 
@@ -23,29 +23,33 @@ Signal = Literal["score", "return"]
 _MOST_TASKS = 1 << 24
 _SELDOM = 16  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
-_LEADING = 2.0  # times as often as by chance
+_LEADING = 2.0  # times uniform
 _MOST_ROUNDS = 3
 
 
 class LearningProgress(Curriculum):
     """Practises tasks in proportion to the progress that is being made on them.
 
-    `progress` says how progress is measured (see `Trend`, the default); a task's weight is its score to the power of
-    `focus`, so that a larger `focus` leaves less to the second best. A share of `floor` is drawn evenly from all tasks,
-    which is how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
-
-    `signal="score"` reads the scores of episodes, which are 0 or 1 (the success) unless an environment gives finer ones
-    between 0 and 1. `signal="return"` reads returns of any scale, and finds the scale out by itself from the first 256
-    results, in which all tasks are equal; later returns that lie far outside of what is usual count as its edge.
+    A task's weight is its score to the power of `focus`. A share of `floor` is drawn uniformly from all tasks, which is
+    how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
 
     Drawing and learning cost the same for ten tasks and, nearly, for a million: no step looks at all tasks, but for a
-    refresh when the scale (the noise or the scale of all results) has changed.
+    refresh when the scale of results (their width or their noise) has changed.
+
+    Args:
+        tasks: the task space, or a number of tasks, at most 2**24.
+        progress: how progress is measured (default `Trend()`).
+        focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
+        floor: share of uniform draws, in [0, 1] (default 0.1).
+        signal: `"score"` (default) reads the scores of episodes, which are 0 or 1 (the success) unless an environment
+            gives finer ones between 0 and 1. `"return"` reads returns, and finds their scale out by itself from the first
+            256 results, in which all tasks are equal; later returns that lie far outside the usual count as its edge.
 
     >>> from cursus import Episodes
-    >>> course = LearningProgress(3)
+    >>> curriculum = LearningProgress(3)
     >>> for n in range(60):
-    ...     _ = course.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
-    >>> [round(float(weight), 2) for weight in course.weights()]
+    ...     _ = curriculum.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
+    >>> [round(float(weight), 2) for weight in curriculum.weights()]
     [0.03, 0.03, 0.93]
     """
 
@@ -114,7 +118,7 @@ class LearningProgress(Curriculum):
         return float(self._progress.scores(*self._untried(), self._scale.current)[0])
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of some tasks."""
+        """The scores of these `tasks` (ids)."""
         return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._scale.current)
 
     def task_sample(self, most: int = 4096) -> TaskSample:
@@ -209,7 +213,7 @@ class LearningProgress(Curriculum):
             self._weights.set(tasks, self.progress_of(tasks))
 
     def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
-        """The weights of tasks with these scores, where an untried one has the score `reference`."""
+        """The weights of tasks with these `scores`, where an untried one has the score `reference`."""
         return self._weights.weight_of(scores, reference)
 
     # ---- what all tasks have in common
@@ -247,7 +251,7 @@ class LearningProgress(Curriculum):
         self._weights.filled = count
 
     def renew(self, tasks: IntArray) -> None:
-        """Forget everything about these tasks: others have taken their slots."""
+        """Forget everything about these `tasks`: others have taken their slots."""
         gone = set(tasks.tolist())
         self._focused = [task for task in self._focused if task not in gone]
         self._counts[tasks] = 0
@@ -258,7 +262,7 @@ class LearningProgress(Curriculum):
     # ---- telling
 
     def _say_focus(self, ticket: int) -> list[Decision]:
-        """A decision when other tasks than before lead the course."""
+        """A decision when other tasks than before lead."""
         self._weigh_changed()
         weights = self.weights() * self.tasks.size
         leading = np.flatnonzero(weights[: self._weights.filled] >= _LEADING)
@@ -266,12 +270,13 @@ class LearningProgress(Curriculum):
         if set(chosen) == set(self._focused):
             return []
         before, self._focused = self._focused, chosen
-        return [Decision("focus", ticket, self._focus_in_words(chosen, weights), {
+        evidence = {
             "tasks": chosen,
             "times_uniform": [round(float(weights[task]), 3) for task in chosen],
             "before": before,
             "episodes": self._episodes,
-        })]  # fmt: skip
+        }
+        return [Decision("focus", ticket, self._focus_in_words(chosen, weights), evidence)]
 
     def _focus_in_words(self, chosen: list[int], weights: FloatArray) -> str:
         if not chosen:
@@ -290,7 +295,7 @@ class LearningProgress(Curriculum):
         return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
 
     def explain(self, task: int | None = None) -> str:
-        """What is practised most and why; or, for one task, what is known of it and how much it weighs."""
+        """What is practised most and why; or, for one `task`, what is known of it and how much it weighs."""
         if task is not None:
             return self.explain_task(task)
         tried = int(np.count_nonzero(self._counts))

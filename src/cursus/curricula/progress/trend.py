@@ -1,4 +1,4 @@
-"""Our own measure: the trend of a task's results, as far as it stands out from their noise."""
+"""Trend: the slope of a task's results, as far as it stands out from their noise."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ class _Line:
 class Trend(Progress):
     """The slope of a line through a task's results, the older ones discounted, with its standard error.
 
-    The slope is shrunk towards zero by as much as it may be luck, given that learning a task takes about `horizon`
-    episodes (a normal prior on slopes). What stands out of the doubt that remains counts in both directions: a skill that
-    is being lost is practised again. To it the doubt is added (times `optimism`): a task that was seldom tried might be
-    about to move, one that has shown the same for long will not. Where results are bounded, no more can be gained than is
-    left to the ceiling, spread over `lookahead` episodes: what is mastered is left alone.
+    The slope is shrunk towards zero by as much as it may be luck (a normal prior on slopes). What stands out of the doubt
+    that remains counts in both directions: a skill that is being lost is practised again. To it the doubt is added: a task
+    that was seldom tried might be about to move, one that has shown the same for long will not. Where results are bounded,
+    no more can be gained than is left to the ceiling: what is mastered is left alone.
 
     The notes on a task are its first result, and discounted sums of the results (from there), of their ages times results,
     and of their squares. How much weight there is at which age depends on the count alone, and comes from a table.
 
-    - `window`: results older than about this many episodes of the same task are forgotten.
-    - `prior`: how many results' worth the usual scatter counts where a task's own is not known yet.
+    Args:
+        window: results older than about this many episodes of the same task are forgotten, from 2 to 10,000 (default 150).
+        horizon: episodes that learning a task takes, about; sets the prior on slopes, above 0 (default 200).
+        lookahead: episodes over which what is left to the ceiling is spread, above 0 (default 50).
+        optimism: how much doubt counts beside progress, at least 0 (default 0.5).
+        prior: how many results' worth the usual scatter counts where a task's own is not known yet, above 0 (default 2).
     """
 
     columns = 4

@@ -33,12 +33,16 @@ class Verdict(Enum):
 class Gate(ABC):
     """The rule by which a stage is left: settings only, so one gate can serve any number of stages.
 
-    `threshold` is the success rate that promotion asks for, `demote` the one below which the stage is given up
-    (None: never), after at least `demote_after` episodes of the visit. What happens after a change of stage:
+    Every visit of a stage begins with an empty window and a count of zero.
 
-    - every visit of a stage begins with an empty window and a count of zero;
-    - a visit of a stage that was practised before decides nothing for `cooldown` episodes;
-    - after a demotion, promotion asks for `hysteresis` more than `threshold` (at most half of what is left to 1).
+    Args:
+        threshold: success rate that a promotion needs, in [0, 1] (default 0.70).
+        window: number of latest episodes that are looked at, at least 1 (default 100).
+        demote: success rate below which the stage is given up, below `threshold`; None for never (default 0.20).
+        demote_after: episodes of a visit before a demotion, at least 1 (default 200).
+        cooldown: episodes without a decision in a stage that was practised before, at least 0 (default 50).
+        hysteresis: what promotion needs above `threshold` after a demotion, in [0, 1], at most half of what is left to 1
+            (default 0.05).
     """
 
     threshold: float = 0.70
@@ -63,17 +67,19 @@ class Gate(ABC):
     def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
         """Fresh evidence for a visit.
 
-        `returning` to a stage known before, `demoted` from the one above it; from the `lowest` stage there is no way
-        back, so nothing can be held against going on.
+        Args:
+            returning: whether the stage was practised before (default False).
+            demoted: whether the visit began with a demotion (default False).
+            lowest: whether there is no stage to go back to, so that no demotion is considered (default False).
         """
 
     def bar(self, demoted: bool) -> float:
-        """The success rate that promotion asks for in this visit."""
+        """The success rate that promotion needs in a visit, which may have begun by being `demoted`."""
         return self.threshold + (min(self.hysteresis, (1 - self.threshold) / 2) if demoted else 0.0)
 
 
 class Recent:
-    """A window over successes that knows its own order: `in_order` is oldest first, however often it has wrapped."""
+    """The latest results of a stage, in the order in which the episodes began."""
 
     __slots__ = ("_next", "_ring", "count", "successes")
 
@@ -123,7 +129,14 @@ class Recent:
 
 
 class Evidence(ABC):
-    """What was seen of one stage in one visit, weighed by one gate after every episode."""
+    """What was seen of one stage in one visit, weighed by one gate after every episode.
+
+    Args:
+        gate: the gate that opened the visit; the other arguments are those of `Gate.open`.
+        returning: whether the stage was practised before.
+        demoted: whether the visit began with a demotion.
+        lowest: whether there is no stage to go back to.
+    """
 
     def __init__(self, gate: Gate, *, returning: bool, demoted: bool, lowest: bool) -> None:
         self._gate = gate
@@ -134,7 +147,7 @@ class Evidence(ABC):
         self.count = 0
 
     def add(self, success: bool) -> Verdict:
-        """Take in one result, and judge. Giving up is considered before going on."""
+        """Take in one result (`success`), and judge. Giving up is considered before going on."""
         self.recent.add(success)
         self.count += 1
         self._weigh(success)
@@ -154,15 +167,15 @@ class Evidence(ABC):
 
     @abstractmethod
     def _needs(self) -> str:
-        """What promotion asks for, with the figure that it has now."""
+        """What promotion needs, with the number that it has now."""
 
     @abstractmethod
     def _met(self) -> str:
-        """Which rule for promotion holds, with its figures."""
+        """Which rule for promotion holds, with its numbers."""
 
     @abstractmethod
     def _missed(self, demote: float) -> str:
-        """Which rule for demotion holds, with its figures."""
+        """Which rule for demotion holds, with its numbers."""
 
     @abstractmethod
     def _episodes_at_rate(self, rate: float) -> int | None:
@@ -188,7 +201,7 @@ class Evidence(ABC):
         return None if more is None else max(more, self._quiet - self.count, 0)
 
     def seen(self) -> str:
-        """In words, with figures: what was seen."""
+        """In words, with numbers: what was seen."""
         rate = self.rate()
         if rate is None:
             return "no episode yet"
@@ -196,7 +209,7 @@ class Evidence(ABC):
         return f"success {rate:.2f} ({low:.2f}–{high:.2f}) over the last {self.recent.count} of {self.count} episodes"
 
     def reason(self) -> str:
-        """In words, with figures: what was seen, and what promotion still asks for."""
+        """In words, with numbers: what was seen, and what promotion still needs."""
         if self.rate() is None:
             return f"{self.seen()}; promotion needs {self._needs()}"
         more = self.remaining()
@@ -205,15 +218,15 @@ class Evidence(ABC):
         return f"{self.seen()}; promotion needs {self._needs()}{wait}; " + ("now met" if more == 0 else outlook)
 
     def because(self, verdict: Verdict) -> str:
-        """In words, with figures: why the last verdict was this one."""
+        """In words, with numbers: why the last `verdict` was this one."""
         if verdict is Verdict.PROMOTE:
             return f"{self.seen()}; {self._met()}"
         if verdict is Verdict.DEMOTE and self._demote is not None:
             return f"{self.seen()}; {self._missed(self._demote)}"
         return self.reason()
 
-    def figures(self) -> dict[str, Any]:
-        """The same as plain values, for the record of a decision."""
+    def summary(self) -> dict[str, Any]:
+        """The same as plain JSON values, for the record of a decision."""
         rate = self.rate()
         low, high = self.interval()
         return {
@@ -246,9 +259,12 @@ class Evidence(ABC):
 class Wilson(Gate):
     """Promote when the lower Wilson bound reaches `threshold`, demote when the upper one is below `demote`.
 
-    `confidence` is that of the two-sided interval. The default is chosen for a look after every episode: at a true
-    rate of 0.70 and a threshold of 0.80, fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and
-    a learner at 0.90 waits about 70 episodes.
+    The default confidence is chosen for a look after every episode: at a true rate of 0.70 and a threshold of 0.80,
+    fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and a learner at 0.90 waits about 70.
+
+    Args:
+        confidence: of the two-sided interval, in [0.5, 1) (default 0.98).
+        min_episodes: episodes of a visit before a promotion, at least 0 (default 30).
 
     >>> evidence = Wilson(threshold=0.7).open()
     >>> verdicts = [evidence.add(True).value for _ in range(30)]
@@ -341,7 +357,7 @@ class _WilsonEvidence(Evidence):
         enough = bisect_left(sizes, True, key=lambda n: wilson(rate * n, n, z)[0] >= self._bar)
         return None if enough == len(sizes) else max(enough, self._gate.min_episodes - self.count)
 
-    def figures(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """With the bounds that the gate judges by."""
         low, high = self.bounds()
-        return {**super().figures(), "lower_bound": round(low, 6), "upper_bound": round(high, 6)}
+        return {**super().summary(), "lower_bound": round(low, 6), "upper_bound": round(high, 6)}

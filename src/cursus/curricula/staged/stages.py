@@ -21,10 +21,13 @@ _MOST_TASKS = 1 << 26
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name, its tasks, and what is different from the course's defaults.
+    """One stage: its name, its tasks, and what is different from the curriculum's defaults.
 
-    `tasks` are ids; without them the stage is the one of this name in the task space. `gate` and `mixing` are those
-    of the course unless given here.
+    Args:
+        name: the name, unique among the stages.
+        tasks: ids of its tasks (default None: the stage of this name in the task space).
+        gate: its own gate (default None: that of the curriculum).
+        mixing: its own mixing (default None: that of the curriculum).
     """
 
     name: str

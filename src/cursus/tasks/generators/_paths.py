@@ -83,8 +83,8 @@ def check_path(what: str, path: Any, paths: Iterable[str], owner: object) -> Non
 
 def check_apart(what: str, paths: Sequence[str]) -> None:
     """Refuse paths of which one is inside another: what is there would depend on their order."""
-    for place, one in enumerate(paths):
-        for other in paths[:place]:
+    for index, one in enumerate(paths):
+        for other in paths[:index]:
             if overlap(one, other):
                 raise SettingsError(f"{what} {other!r} and {one!r} overlap. Set the whole or its parts, not both.")
 
@@ -109,7 +109,7 @@ def value_names(values: Sequence[Any]) -> list[str]:
             break
     else:
         names = [value_key(value) for value in values]  # such as the number 1 and the string "1"
-    return [name if len(name) <= _LONGEST else f"#{place}" for place, name in enumerate(names)]
+    return [name if len(name) <= _LONGEST else f"#{index}" for index, name in enumerate(names)]
 
 
 def value_name(value: Any) -> str:

@@ -18,7 +18,12 @@ from cursus.tasks.generators.values import Bucket, Source, Span
 
 
 class Single(TaskGenerator):
-    """Always the same config, a new copy for every task; `overrides` change what is at some of its paths.
+    """Always the same config, a new copy for every task.
+
+    Args:
+        params: the config, nested dicts with strings as keys.
+        label: the label of its tasks (default: none).
+        overrides: values for some of its paths, such as `{"wind.speed": 0.0}` (default None).
 
     >>> from cursus.tasks import Generated
     >>> calm = Single({"size": 5, "wind": {"speed": 3.0}}, label="calm", overrides={"wind.speed": 0.0})
@@ -59,7 +64,13 @@ def as_generator(name: str, value: Any) -> TaskGenerator:
 
 
 class Choice(TaskGenerator):
-    """One of `generators`, drawn with `weights` that need not sum to one; all are equally likely without. A dict is a config.
+    """One of several generators.
+
+    Args:
+        generators: task generators, or configs (dicts); at least one.
+        weights: how likely each is, above 0; they need not sum to 1 (default None: all equally).
+        label: put before the label of the one that was drawn (default: none).
+        overrides: values for paths that all of them have (default None).
 
     >>> from cursus.tasks import Generated, Single
     >>> terrain = Choice([Single({"slope": 0.0}, "flat"), Single({"slope": 0.4}, "hill")], weights=[3, 1])
@@ -76,7 +87,7 @@ class Choice(TaskGenerator):
     ) -> None:
         if isinstance(generators, str) or not isinstance(generators, Sequence) or len(generators) == 0:
             raise SettingsError(f"generators={generators!r:.80} must be a list with at least one task generator or dict.")
-        self._generators = [as_generator(f"generators[{place}]", each) for place, each in enumerate(generators)]
+        self._generators = [as_generator(f"generators[{index}]", each) for index, each in enumerate(generators)]
         self._weights = _check_weights(weights, len(self._generators))
         largest = max(self._weights)  # so that the sum of large weights is finite
         self._ends = list(accumulate(weight / largest for weight in self._weights))
@@ -86,8 +97,8 @@ class Choice(TaskGenerator):
     def draw(self, source: Source) -> Draft:
         """What the generator that was chosen draws."""
         point = source.child("which").uniform() * self._ends[-1]
-        place = min(bisect_right(self._ends, point), len(self._ends) - 1)
-        draft = self._generators[place].draw(source.child("generators", str(place)))
+        index = min(bisect_right(self._ends, point), len(self._ends) - 1)
+        draft = self._generators[index].draw(source.child("generators", str(index)))
         return draft.finish(self._label, self._overrides)
 
     def paths(self) -> frozenset[str]:
@@ -127,13 +138,18 @@ def _check_weights(weights: Any, count: int) -> list[float]:
 
 
 class Buckets(TaskGenerator):
-    """What `base` draws, with one of several values in each of some places; at last come the `overrides`.
+    """What `base` draws, with one of several values at each of some paths.
 
-    `buckets` says for each dotted path which values there are: a list, or a `Span` to draw numbers from. All values of
-    a bucket are equally likely, and buckets are drawn independently of each other, of `base`, and of their own order.
+    All values of a bucket are equally likely, and buckets are drawn independently of each other, of `base`, and of their
+    own order. The values are part of the label, such as `size:4|lava:True`: those of lists, and those of spans that have
+    `bins`.
 
-    The values are part of the label, such as `size:4|lava:True`: those of lists, and those of spans that have `bins`.
-    `label_by` chooses which paths take part, in its own order; an empty list leaves all out.
+    Args:
+        base: a task generator, or a config (a dict).
+        buckets: for each dotted path its values: a list, or a `Span` to draw numbers from; at least one path.
+        label: put before the label of `base` (default: none).
+        label_by: the paths whose values are part of the label, in this order; an empty list leaves all out (default None).
+        overrides: values for paths, set last (default None).
 
     >>> from cursus.tasks import Generated
     >>> rooms = Buckets({"size": 5, "light": {"lamps": 1}}, {"size": [4, 8], "light.lamps": Span(0, 9)})
@@ -211,9 +227,9 @@ def _check_label_by(label_by: Any, buckets: Mapping[str, Any]) -> list[str] | No
         return None
     if isinstance(label_by, str) or not isinstance(label_by, Sequence):
         raise SettingsError(f"label_by={label_by!r:.80} is not a list of paths. An empty one leaves all values out.")
-    for place, path in enumerate(label_by):
+    for index, path in enumerate(label_by):
         if path not in list(buckets):
             raise SettingsError(f"label_by names {path!r}, which is no bucket. There are: {', '.join(buckets)}.")
-        if path in label_by[:place]:
+        if path in label_by[:index]:
             raise SettingsError(f"label_by names {path!r} twice.")
     return list(label_by)

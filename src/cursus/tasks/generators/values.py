@@ -1,4 +1,4 @@
-"""What a task generator draws from: the random stream of a place in it, ranges of numbers, and lists of values."""
+"""What a task generator draws from: the random stream of a node in it, ranges of numbers, and lists of values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ from cursus.tasks.generators._paths import plain, value_key, value_name, value_n
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The randomness of one task at one place in a tree of generators; `path` is the way there from the root.
+    """The randomness of one task at one node in a tree of generators.
 
-    Every place has a stream of its own, so what a generator draws says nothing about what its children draw, and a new
+    Every node has a stream of its own, so what a generator draws says nothing about what its children draw, and a new
     child leaves the draws of the others as they were. Asking twice gives the same twice: for something else, ask a
     child.
+
+    Args:
+        seed: of all tasks.
+        task: the id of the task.
+        path: names on the way from the root of the tree (default: the root itself).
 
     >>> source = Source(seed=1, task=7)
     >>> source.uniform() == source.uniform(), source.uniform() == source.child("wind").uniform()
@@ -35,11 +40,11 @@ class Source:
     path: tuple[str, ...] = ()
 
     def child(self, *names: str) -> Source:
-        """The source of a place further down."""
+        """The source of a node further down, by the `names` on the way there."""
         return Source(self.seed, self.task, self.path + names)
 
     def rng(self) -> Generator:
-        """The stream of this place, from its beginning."""
+        """The stream of this node, from its beginning."""
         return branch(self.seed, self.task, self.path)
 
     def uniform(self) -> float:
@@ -59,8 +64,11 @@ class Source:
 class Span:
     """The numbers from `low` to `high`: integers, both ends included, if both ends are; else any in between.
 
-    In the label of a task a span takes part only when it has `bins`: it is cut into so many equal ranges, and the label
-    names the one that the number lies in. Every number would be a group of its own otherwise.
+    Args:
+        low: the lowest number.
+        high: the highest number, above `low`.
+        bins: number of equal ranges of which labels name the one that a number lies in, at least 1; None leaves it out of
+            labels, where every number would be a group of its own (default None).
 
     >>> Span(0.0, 2.0, bins=4).name(0.7), Span(1, 10, bins=2).name(7)
     ('0.5..1', '6..10')
@@ -85,19 +93,19 @@ class Span:
                 raise SettingsError(f"{self!r} has only {self._count} numbers. Take as many bins, or fewer.")
 
     def draw(self, source: Source) -> int | float:
-        """A number; all are equally likely."""
+        """A number from `source`; all are equally likely."""
         if self._whole:
             return int(self.low) + source.integer(self._count)
         return float(min(self.low + (self.high - self.low) * source.uniform(), self.high))
 
     def name(self, value: int | float) -> str:
-        """The range that `value` lies in."""
+        """The name of the range that `value` lies in."""
         edges = self._edges()
-        place = bisect_right(edges[1:-1], value)
+        index = bisect_right(edges[1:-1], value)
         if not self._whole:
             names = value_names(edges)
-            return f"{names[place]}..{names[place + 1]}"
-        first, last = edges[place], edges[place + 1] - 1
+            return f"{names[index]}..{names[index + 1]}"
+        first, last = edges[index], edges[index + 1] - 1
         return f"{first}..{last}" if first < last else f"{first}"
 
     def __contains__(self, value: object) -> bool:
@@ -115,8 +123,8 @@ class Span:
         """Where the ranges begin, and behind the last one where it ends."""
         bins = self.bins or 1
         if self._whole:
-            return [int(self.low) + place * self._count // bins for place in range(bins + 1)]
-        return [self.low + (self.high - self.low) * place / bins for place in range(bins)] + [float(self.high)]
+            return [int(self.low) + index * self._count // bins for index in range(bins + 1)]
+        return [self.low + (self.high - self.low) * index / bins for index in range(bins)] + [float(self.high)]
 
 
 def _number(name: str, value: int | float) -> int | float:
@@ -149,7 +157,7 @@ class Bucket:
         return self.values[source.integer(len(self.values))]
 
     def name(self, value: Any) -> str:
-        """How labels call `value`, which an override may have put in the place of the bucket's own."""
+        """How labels call `value`, which an override may have put instead of the bucket's own."""
         if isinstance(self.values, Span) and value in self.values:
             return self.values.name(value)
         return self._names.get(value_key(value)) or value_name(value)
