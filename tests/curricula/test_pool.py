@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,46 @@ def test_a_late_result_is_not_credited_to_the_task_that_took_the_place() -> None
         cursus.Episodes.of([True] * int(gone.sum()), task=late.tasks[gone], tag=late.tags[gone], first_ticket=2010)
     )
     assert (curriculum._inner.counts <= before).all()
+
+
+def learned(curriculum: cursus.Pool, episodes: int) -> list[cursus.Decision]:
+    """Decisions while odd tasks are learned within 60 episodes each, and even ones never."""
+    practised: Counter[int] = Counter()
+    decisions = []
+    for first in range(0, episodes, 8):
+        draw = curriculum.sample(cursus.randomness.TicketStream(0, first, 8))
+        luck = cursus.randomness.TicketStream(0, first, 8, purpose=cursus.randomness.Purpose.RESULTS).uniform()
+        practised.update(draw.tasks.tolist())
+        rates = [min(practised[task] / 60, 1.0) if task % 2 else 0.0 for task in draw.tasks.tolist()]
+        decisions += curriculum.update(cursus.Episodes.of(luck < rates, task=draw.tasks, tag=draw.tags, first_ticket=first))
+    return decisions
+
+
+def test_a_task_in_the_slot_of_an_evicted_one_inherits_nothing_of_what_was_said_of_it() -> None:
+    focused: set[int] = set()
+    evicted_in_focus = 0
+    for decision in learned(cursus.Pool(2000, size=16, min_presentations=10, worst_share=0.9), 4000):
+        if decision.kind == "eviction":
+            evicted_in_focus += len(focused & set(decision.evidence["tasks"]))
+        elif decision.kind == "focus":
+            assert set(decision.evidence["before"]) <= focused
+            focused = set(decision.evidence["tasks"])
+    assert evicted_in_focus > 5
+
+
+def test_a_task_in_the_slot_of_an_evicted_one_inherits_none_of_its_results() -> None:
+    curriculum = cursus.Pool(10_000, size=40, min_presentations=3, worst_share=0.5)
+    played(curriculum, 3000, chance=0.5)
+    seen, ticket = curriculum.members(), 3000
+    while np.isin(curriculum.members(), seen).all():
+        played(curriculum, 10, chance=0.5, first=ticket)
+        ticket += 10
+    fresh = np.setdiff1d(curriculum.members(), seen)
+    slots = [curriculum._slot[task] for task in fresh.tolist()]
+    assert curriculum._inner.counts[slots].tolist() == [0] * len(fresh)
+    assert curriculum.progress_of(fresh) == pytest.approx(curriculum._inner.worth_of_new())
+    curriculum.update(cursus.Episodes.of([False] * len(fresh), task=fresh, tag=cursus.types.FOREIGN_TAG, first_ticket=ticket))
+    assert curriculum._inner.levels()[slots].tolist() == [0.0] * len(fresh)
 
 
 def test_a_task_that_returns_begins_anew() -> None:

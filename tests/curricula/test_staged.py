@@ -55,6 +55,38 @@ def test_a_perfect_student_passes_one_stage_at_a_time_and_graduates_once() -> No
     assert [row["status"] for row in room.curriculum.status()["stages"]] == ["passed", "passed", "graduated"]
 
 
+def test_a_demotion_ends_a_graduation_and_the_next_one_is_told_again() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    room.play(100, 1.0)
+    assert room.curriculum.graduated
+    room.play(100, {"a": 0.5, "b": 0.0})
+    assert kinds(room.decisions) == ["promotion", "graduation", "demotion"]
+
+    def lost(curriculum: cursus.Staged) -> None:
+        assert curriculum.stage == "a"
+        assert not curriculum.graduated
+        assert "graduated" not in curriculum.explain()
+        assert [row["status"] for row in curriculum.status()["stages"]] == ["current", "locked"]
+
+    again = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    again.curriculum.load(room.curriculum.state())
+    again.ticket = room.ticket
+    for each in (room, again):
+        lost(each.curriculum)
+        assert kinds(each.play(200, 1.0)) == ["promotion", "graduation"]
+        assert each.curriculum.graduated
+
+
+def test_a_graduation_is_kept_across_a_load_and_not_told_twice() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK))
+    room.play(100, 1.0)
+    again = Class(cursus.Staged(["a", "b"], gate=QUICK))
+    again.curriculum.load(room.curriculum.state())
+    again.ticket = room.ticket
+    assert again.curriculum.graduated
+    assert kinds(again.play(100, 1.0)) == []
+
+
 def test_a_hopeless_student_stays_where_he_started() -> None:
     room = Class(cursus.Staged(["a", "b"], gate=QUICK))
     assert kinds(room.play(500, 0.0)) == []
