@@ -19,7 +19,7 @@ from cursus.types import Decision, Episodes
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayResult:
     """What was recorded beside what the curriculum did when it was shown the same results."""
 
     episodes: int
@@ -59,7 +59,7 @@ class Visit:
     """In words, why; or what was still missing."""
 
 
-def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
+def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResult:
     """Feed the ledger of a run to a curriculum, and compare.
 
     Args:
@@ -81,7 +81,7 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
         if released is not None:
             replayed += curriculum.update(released)
             episodes += len(released)
-    return Replay(episodes, recorded, replayed, draws, different)
+    return ReplayResult(episodes, recorded, replayed, draws, different)
 
 
 def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curriculum:
