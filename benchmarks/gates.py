@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import cursus
-from cursus.curricula.gates import Gate, Verdict
+from cursus.curricula.staged import Gate, Verdict
 from reporting import Figures, main, table
 
 THRESHOLD = 0.8

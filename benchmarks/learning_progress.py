@@ -18,7 +18,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
-from cursus.curricula.progress import Climate
+from cursus.curricula.progress import ResultScale
 from cursus.sim import DependencyStudents, TaskGraph
 from reporting import Figures, main, table
 
@@ -35,14 +35,14 @@ class Learnability(cursus.curricula.Progress):
         won, lost = notes
         return 0.98 * won + values, 0.98 * lost + (1 - values)
 
-    def scores(self, notes: np.ndarray, counts: np.ndarray, climate: Climate) -> np.ndarray:
+    def scores(self, notes: np.ndarray, counts: np.ndarray, scale: ResultScale) -> np.ndarray:
         a, b = notes + 1.0
         return a * b / ((a + b) * (a + b + 1.0))
 
     def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
         return (notes[0] + 1) / (notes.sum(axis=0) + 2)
 
-    def describe(self, note: np.ndarray, count: int, climate: Climate) -> str:
+    def describe(self, note: np.ndarray, count: int, scale: ResultScale) -> str:
         return f"{note[0]:.1f} successes, {note[1]:.1f} failures"
 
     def settings(self) -> Mapping[str, Any]:
@@ -61,15 +61,15 @@ class PlainSlope(cursus.curricula.Progress):
     def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
         return self._line.learn(notes, counts, values)
 
-    def scores(self, notes: np.ndarray, counts: np.ndarray, climate: Climate) -> np.ndarray:
-        slope = np.abs(self._line._line(notes, counts, climate).slope)
+    def scores(self, notes: np.ndarray, counts: np.ndarray, scale: ResultScale) -> np.ndarray:
+        slope = np.abs(self._line._line(notes, counts, scale).slope)
         return np.where(counts < 3, 0.05, slope)
 
     def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
         return self._line.levels(notes, counts)
 
-    def describe(self, note: np.ndarray, count: int, climate: Climate) -> str:
-        return self._line.describe(note, count, climate)
+    def describe(self, note: np.ndarray, count: int, scale: ResultScale) -> str:
+        return self._line.describe(note, count, scale)
 
     def settings(self) -> Mapping[str, Any]:
         return {}
@@ -99,7 +99,7 @@ class Noise:
         practised = np.zeros(64)
         for first in range(0, self.episodes, BATCH):
             tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
+            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
             chance = np.empty(BATCH)
             for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
                 chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
@@ -129,7 +129,7 @@ def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 
         else:
             for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
                 tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=1).uniform()
+                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
                 seen = student.play(tasks[None], luck[None])[0]
                 course.update(_scored(seen, tasks, first))
                 student.practise(tasks[None])

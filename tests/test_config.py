@@ -55,29 +55,29 @@ def complaint_about(file):
 
 
 def test_toml_and_json_are_read_alike(tmp_path):
-    assert read(write(tmp_path, "course.toml", TOML)) == SPEC
-    assert read(str(write(tmp_path, "course.json", json.dumps(SPEC)))) == SPEC
+    assert read(write(tmp_path, "curriculum.toml", TOML)) == SPEC
+    assert read(str(write(tmp_path, "curriculum.json", json.dumps(SPEC)))) == SPEC
 
 
 def test_a_file_becomes_a_course(tmp_path):
-    course = build(read(write(tmp_path, "course.toml", TOML)))["curriculum"]
-    assert isinstance(course, Staged)
-    assert course.names == ["walk", "run"]
-    assert course.gate(1) == Wilson(threshold=0.8)
+    curriculum = build(read(write(tmp_path, "curriculum.toml", TOML)))["curriculum"]
+    assert isinstance(curriculum, Staged)
+    assert curriculum.names == ["walk", "run"]
+    assert curriculum.gate(1) == Wilson(threshold=0.8)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("course.toml", "type = = 3", "line 1, column 8"),
-        ("course.toml", 'type = "a"\ntype = "b"', "Cannot overwrite a value"),
-        ("course.json", '{"type": ', "line 1"),
-        ("course.json", '{"gate": {"threshold": 0.7, "threshold": 0.8}}', "the key 'threshold' occurs twice"),
-        ("course.json", "[1, 2]", "holds a list: a configuration is an object"),
-        ("course.json", "[" * 100_000, "recursion"),
-        ("course.toml", b"name = '\xff'", "utf-8"),
-        ("course.yaml", "type: Staged", "neither .toml nor .json"),
-        ("course", "{}", "neither .toml nor .json"),
+        ("curriculum.toml", "type = = 3", "line 1, column 8"),
+        ("curriculum.toml", 'type = "a"\ntype = "b"', "Cannot overwrite a value"),
+        ("curriculum.json", '{"type": ', "line 1"),
+        ("curriculum.json", '{"gate": {"threshold": 0.7, "threshold": 0.8}}', "the key 'threshold' occurs twice"),
+        ("curriculum.json", "[1, 2]", "holds a list: a configuration is an object"),
+        ("curriculum.json", "[" * 100_000, "recursion"),
+        ("curriculum.toml", b"name = '\xff'", "utf-8"),
+        ("curriculum.yaml", "type: Staged", "neither .toml nor .json"),
+        ("curriculum", "{}", "neither .toml nor .json"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, name, text, complaint):
@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path, name, tex
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', "[1, 2]"])
 def test_a_complaint_about_a_file_is_one_clean_sentence(tmp_path, text):
-    file = write(tmp_path, "course.json", text)
+    file = write(tmp_path, "curriculum.json", text)
     said = complaint_about(file)
     assert said.count(str(file)) == 1
     assert not said.endswith("..")
@@ -104,7 +104,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_nested_tables_become_nested_objects():
-    course = build(
+    curriculum = build(
         {
             "type": "Phases",
             "phases": [
@@ -124,8 +124,8 @@ def test_nested_tables_become_nested_objects():
             ],
         }
     )
-    assert isinstance(course, Phases)
-    staged = course.settings()["phases"][1].curriculum
+    assert isinstance(curriculum, Phases)
+    staged = curriculum.settings()["phases"][1].curriculum
     assert staged.gate(0) == Window(threshold=0.6, early=None)
     assert staged.settings()["mixing"] == AdaptiveMixing(brackets=((0.5, 0.3), (0.9, 0.1)), spread="all")
     assert staged.settings()["forgetting"] == ForgettingWatch(demote=True)
@@ -218,7 +218,7 @@ def test_a_problem_inside_does_not_hide_one_outside():
 
 def test_problems_in_a_list_say_which_entry():
     (line,) = problems([{"type": "Discrete", "n": 3}, {"type": "Discrete", "n": 0}], where="spaces")
-    assert line == "spaces[1]: n=0 must be a whole number of at least 1."
+    assert line == "spaces[1]: n=0 must be an integer of at least 1."
 
 
 @pytest.mark.parametrize(
@@ -336,6 +336,8 @@ THINGS = {
     "Practice": lambda _: cursus.curricula.Practice(_drills(), "games"),
     "League": lambda _: cursus.curricula.League(
         Uniform(Named({"a": {"opponent": "archive"}})),
+        baselines=["weak"],
+        anchors={"weak": 900.0},
         slots=2,
         every=5,
         shares={"skill": 1.0, "newest": 3.0},
@@ -396,9 +398,9 @@ CURRICULA = [name for name in THINGS if name.split(",")[0] in ("Uniform", "Stage
 
 @pytest.mark.parametrize("name", CURRICULA)
 def test_a_curriculum_that_was_described_draws_the_same_tasks(name, tmp_path):
-    course = THINGS[name](tmp_path)
-    again = build(json.loads(json.dumps(describe(course))))
-    draws = [each.sample(TicketStream(seed=5, first_ticket=0, count=100)) for each in (course, again)]
+    curriculum = THINGS[name](tmp_path)
+    again = build(json.loads(json.dumps(describe(curriculum))))
+    draws = [each.sample(TicketStream(seed=5, first_ticket=0, count=100)) for each in (curriculum, again)]
     assert draws[0].tasks.tolist() == draws[1].tasks.tolist()
     assert draws[0].tags.tolist() == draws[1].tags.tolist()
 
@@ -438,13 +440,13 @@ def test_a_generator_function_is_described_by_its_name_and_refused_by_a_file():
 
 
 def test_a_run_with_a_function_says_how_it_can_be_replayed(tmp_path):
-    def course():
+    def curriculum():
         return cursus.Pool(Generated(make_nothing), size=4)
 
-    cursus.Teacher(course(), run=tmp_path / "run").close()
+    cursus.Teacher(curriculum(), run=tmp_path / "run").close()
     with pytest.raises(ConfigError, match=r"cursus\.replay\.replay\(run, curriculum\)"):
         replay(tmp_path / "run")
-    assert replay(tmp_path / "run", course()).same
+    assert replay(tmp_path / "run", curriculum()).same
 
 
 def test_a_dotted_path_without_quotes_is_recognised():
@@ -493,8 +495,8 @@ def test_a_stage_is_found_by_its_name():
 
 
 def test_a_phase_is_found_by_its_name():
-    course = describe(Phases([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4))]))
-    assert override(course, "phases.a.episodes=9")["phases"][0]["episodes"] == 9
+    curriculum = describe(Phases([Phase("a", Uniform(4), episodes=3), Phase("b", Uniform(4))]))
+    assert override(curriculum, "phases.a.episodes=9")["phases"][0]["episodes"] == 9
 
 
 def test_another_type_keeps_the_shared_settings_that_were_chosen():
@@ -541,8 +543,8 @@ def test_any_number_survives_being_written_in_an_override(value):
 
 
 def test_an_axis_of_a_product_can_be_overridden():
-    course = describe(Uniform(Product(size=[5, 9], lava=[False, True])))
-    assert override(course, "tasks.size=[3]")["tasks"]["size"] == [3]
+    curriculum = describe(Uniform(Product(size=[5, 9], lava=[False, True])))
+    assert override(curriculum, "tasks.size=[3]")["tasks"]["size"] == [3]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From TOML or JSON to keyword arguments; the only place that knows configuration files.
+"""Configuration: from TOML or JSON to keyword arguments; the only module that knows configuration files.
 
 A table with a `type` becomes an object of that type, its other keys the keyword arguments::
 
@@ -29,29 +29,17 @@ from cursus.errors import ConfigError, CursusError
 
 Types: TypeAlias = Mapping[str, Any]
 
-_SPACES = (
-    "Box", "Buckets", "Choice", "Discrete", "Drill", "Drills", "Generated", "Levels", "Named", "Product", "Ramp", "Single",
-    "Span",
-)  # fmt: skip
+_NOT_BUILT = {"Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace", "Verdict"}
 
 TYPES: Types = {
     "range": range,
-    **{name: getattr(tasks, name) for name in _SPACES},
-    **{
-        name: getattr(curricula, name)
-        for name in (
-            "AdaptiveMixing", "Bidirectional", "EProcess", "FixedMixing", "ForgettingWatch", "League", "LearningProgress",
-            "LegacyMain", "LegacyVMin", "Mixture", "NoMixing", "Phase", "Pool", "Practice", "Scatter",
-            "Phases", "Stage", "Staged", "Trend", "Uniform",
-            "Wilson", "Window",
-        )
-    },
-}  # fmt: skip
+    **{name: getattr(package, name) for package in (tasks, curricula) for name in package.__all__ if name not in _NOT_BUILT},
+}
 """What a configuration may build."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """The content of a `.toml` or `.json` file."""
+    """The content of the `.toml` or `.json` file at `path`."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -71,6 +59,11 @@ def read(path: str | Path) -> dict[str, Any]:
 def build(spec: Any, *, where: str = "config", types: Types = TYPES) -> Any:
     """The object that `spec` describes; a `ConfigError` that lists everything that is wrong with it.
 
+    Args:
+        spec: JSON values; a dict with a `type` becomes an object of that type.
+        where: how errors call the whole (default `"config"`).
+        types: what may be built, by name (default `TYPES`).
+
     >>> build({"type": "Uniform", "tasks": {"type": "Discrete", "n": 3}}).tasks
     Discrete(3)
     """
@@ -86,39 +79,44 @@ def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> 
 
     A stage or phase is named in the path: `stages.hard.gate.threshold=0.5`. With another `type`, only those settings
     are kept that it has too and that were not left at their defaults.
+
+    Args:
+        spec: what `build` builds from.
+        setting: the path, `=`, and the value as TOML writes it; a bare word is a string.
+        types: what may be built, by name (default `TYPES`).
     """
     path, separator, text = setting.partition("=")
     keys = path.strip().split(".")
     if not separator or not all(keys):
         raise ConfigError(f"{setting!r} is not of the form name.name=value, such as gate.threshold=0.8.")
     changed = copy.deepcopy(dict(spec))
-    place: Any = changed
+    table: Any = changed
     for key in keys[:-1]:
-        place = _step_into(place, key, setting, changed)
-    if not isinstance(place, dict):
+        table = _step_into(table, key, setting, changed)
+    if not isinstance(table, dict):
         raise ConfigError(f"{setting!r}: there is no table to set {keys[-1]!r} in.")
     if keys[-1] == "type":
-        _change_type(place, _known_type(_value(text.strip()), types), types)
+        _change_type(table, _known_type(_value(text.strip()), types), types)
         return changed
-    known = _parameters(place["type"], types) if place.get("type") in types else place
+    known = _parameters(table["type"], types) if table.get("type") in types else table
     if keys[-1] not in known and "**" not in known:
         raise ConfigError(f"{setting!r}: {unknown(keys[-1], known)}")
-    place[keys[-1]] = _value(text.strip())
+    table[keys[-1]] = _value(text.strip())
     return changed
 
 
-def _change_type(place: dict[str, Any], name: str, types: Types) -> None:
+def _change_type(table: dict[str, Any], name: str, types: Types) -> None:
     """Another type, with those of the old settings that it has too and that were not the old type's defaults."""
-    before = _parameters(place["type"], types) if place.get("type") in types else {}
+    before = _parameters(table["type"], types) if table.get("type") in types else {}
     after = _parameters(name, types)
-    for key in [key for key in place if key != "type"]:
-        if key not in after or (key in before and place[key] == before[key].default):
-            del place[key]
-    place["type"] = name
+    for key in [key for key in table if key != "type"]:
+        if key not in after or (key in before and table[key] == before[key].default):
+            del table[key]
+    table["type"] = name
 
 
 def unknown(name: str, allowed: Iterable[str]) -> str:
-    """A sentence that says what was given, what is nearest, and what is allowed."""
+    """A sentence that says that `name` is not known, which of the `allowed` names is nearest, and what these are."""
     names = sorted(allowed)
     nearest = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -130,7 +128,7 @@ _BROKEN = object()  # stands for a part that could not be built; its problem is 
 
 def _build(spec: Any, where: str, types: Types, problems: list[str]) -> Any:
     if isinstance(spec, list):
-        built = [_build(each, f"{where}[{place}]", types, problems) for place, each in enumerate(spec)]
+        built = [_build(each, f"{where}[{index}]", types, problems) for index, each in enumerate(spec)]
         return _BROKEN if any(each is _BROKEN for each in built) else built
     if not isinstance(spec, dict):
         return spec
@@ -234,16 +232,16 @@ def _known_type(name: Any, types: Types) -> str:
     return name
 
 
-def _step_into(place: Any, key: str, setting: str, whole: dict[str, Any]) -> Any:
+def _step_into(table: Any, key: str, setting: str, whole: dict[str, Any]) -> Any:
     """The table of this name; one that is not set here is inherited from the whole, as a stage inherits its gate."""
-    if isinstance(place, dict):
-        if place.get(key, 0) is None and isinstance(whole.get(key), dict):
-            place[key] = copy.deepcopy(whole[key])
-        if key in place and isinstance(place[key], dict | list):
-            return place[key]
-        tables = [name for name, value in place.items() if isinstance(value, dict | list)]
+    if isinstance(table, dict):
+        if table.get(key, 0) is None and isinstance(whole.get(key), dict):
+            table[key] = copy.deepcopy(whole[key])
+        if key in table and isinstance(table[key], dict | list):
+            return table[key]
+        tables = [name for name, value in table.items() if isinstance(value, dict | list)]
         raise ConfigError(f"{setting!r}: {unknown(key, tables)}")
-    named = {each["name"]: each for each in place if isinstance(each, dict) and "name" in each}
+    named = {each["name"]: each for each in table if isinstance(each, dict) and "name" in each}
     if key not in named:
         raise ConfigError(f"{setting!r}: {unknown(key, named)}")
     return named[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from copy import copy
+from enum import IntEnum
 from hashlib import blake2b
 from typing import Any
 
@@ -20,25 +21,50 @@ _WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its
 
 
 def check_seed(seed: int) -> int:
-    """`seed` itself, if it is a whole number that fits 64 bits."""
+    """`seed` itself, if it is a integer that fits 64 bits."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= int(seed) < 2**64:
-        raise SettingsError(f"seed={seed!r} is not a whole number from 0 to 2**64 - 1.")
+        raise SettingsError(f"seed={seed!r} is not an integer from 0 to 2**64 - 1.")
     return int(seed)
+
+
+class Purpose(IntEnum):
+    """What a random stream is for: streams of different purposes share no number, so that none changes another."""
+
+    ASSIGNMENTS = 0
+    """The tasks of tickets, drawn by a curriculum."""
+    RESULTS = 1
+    """Whether a simulated learner succeeds."""
+    CHECKS = 2
+    """The same in the checks of `cursus.testing`."""
+    NEW_TASKS = 3
+    """Tasks that enter a pool."""
+    TIES = 4
+    """Which of equally good tasks leaves it."""
+    DRAWS_AHEAD = 5
+    """The tasks that remote workers pick from."""
+    PICKS = 16
+    """What the remote worker of ring 0 picks; that of ring n has the number behind it by n."""
+    GENERATORS = 2**64 - 1
+    """Generators for anything else, see `generator`."""
 
 
 class Words:
     """The random words of a seed and purpose, from any ticket on; cheapest where the last call stopped.
 
     A block has four words for every ticket.
+
+    Args:
+        seed: from 0 to 2**64 - 1.
+        purpose: what the words are for, see `Purpose` (default: assignments).
     """
 
-    def __init__(self, seed: int, purpose: int = 0) -> None:
+    def __init__(self, seed: int, purpose: int = Purpose.ASSIGNMENTS) -> None:
         self._key = np.array([seed, purpose], dtype=np.uint64)
         self._philox: Philox | None = None
         self._next = (0, 0)
 
     def read(self, first: int, count: int, block: int) -> NDArray[np.uint64]:
-        """The words of `count` tickets from `first` on, a row for each."""
+        """The words of `count` tickets from `first` on in a `block`, shape `(count, 4)`."""
         if self._philox is None or self._next != (first, block):
             self._philox = Philox(key=self._key, counter=np.array([first, block, 0, 0], dtype=np.uint64))
         self._next = first + count, block
@@ -51,8 +77,14 @@ class TicketStream:
 
     Each call of `uniform` gives the next column, one number per ticket. Row `i` is a function of
     `(seed, purpose, first_ticket + i, number of the column)`: drawing 256 tickets at once or one after the other
-    gives the same numbers, and no state has to be saved to continue. Whoever makes one stream after the other can give
-    them all one `source`.
+    gives the same numbers, and no state has to be saved to continue.
+
+    Args:
+        seed: from 0 to 2**64 - 1.
+        first_ticket: the ticket of row 0.
+        count: number of tickets.
+        purpose: what the numbers are for, see `Purpose` (default: assignments).
+        source: where the words come from, to be shared by streams that follow one another (default: one of its own).
 
     >>> together = TicketStream(seed=7, first_ticket=0, count=3).uniform()
     >>> alone = TicketStream(seed=7, first_ticket=2, count=1).uniform()
@@ -60,7 +92,9 @@ class TicketStream:
     True
     """
 
-    def __init__(self, seed: int, first_ticket: int, count: int, purpose: int = 0, *, source: Words | None = None) -> None:
+    def __init__(
+        self, seed: int, first_ticket: int, count: int, purpose: int = Purpose.ASSIGNMENTS, *, source: Words | None = None
+    ) -> None:
         self._source = Words(seed, purpose) if source is None else source
         self._first = first_ticket
         self._count = count
@@ -82,27 +116,34 @@ class TicketStream:
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""
-        place, numbers = self._advance(), self._numbers
-        if numbers is None:
-            numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
-            self._numbers = numbers
-        column: FloatArray = numbers[:, place]
-        return column if self._rows is None else column[self._rows]
+        return self.columns(1)[0]
+
+    def columns(self, count: int) -> list[FloatArray]:
+        """The next `count` columns at once, each as `uniform` gives it."""
+        found = []
+        for _ in range(count):
+            index, numbers = self._advance(), self._numbers
+            if numbers is None:
+                numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
+                self._numbers = numbers
+            column: FloatArray = numbers[:, index]
+            found.append(column if self._rows is None else column[self._rows])
+        return found
 
     def integers(self, below: int) -> IntArray:
-        """The next column as whole numbers from 0 to `below - 1`, for any `below` up to 2**63."""
-        place = self._advance()
-        words: NDArray[np.uint64] = self._words[:, place]
+        """The next column as integers from 0 to `below - 1`, for any `below` up to 2**63."""
+        index = self._advance()
+        words: NDArray[np.uint64] = self._words[:, index]
         return _high_product(words if self._rows is None else words[self._rows], below).astype(np.int64)
 
     def _advance(self) -> int:
-        """Go to the next column; its place in the block of words that is at hand then."""
-        block, place = divmod(self._column, _WORDS_PER_BLOCK)
-        if place == 0:
+        """Go to the next column; its index in the block of words that is at hand then."""
+        block, index = divmod(self._column, _WORDS_PER_BLOCK)
+        if index == 0:
             self._words = self._source.read(self._first, self._count, block)
             self._numbers = None
         self._column += 1
-        return place
+        return index
 
 
 def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
@@ -117,20 +158,20 @@ def _high_product(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
 
 
 def episode_seed(seed: int, ticket: int) -> int:
-    """The seed of the episode with this ticket: above 0, and below 2**63."""
+    """The seed of the episode with this `ticket`, from the `seed` of the run: above 0, and below 2**63."""
     digest = blake2b(struct.pack("<QQ", seed, ticket), digest_size=8, person=b"episode").digest()
     return max(int.from_bytes(digest, "little") >> 1, 1)
 
 
 def generator(seed: int, *keys: int) -> Generator:
-    """A NumPy generator of its own for `(seed, *keys)`; at most three keys, each of 64 bits."""
+    """A NumPy generator of its own for `(seed, *keys)`; at most three `keys`, each of 64 bits."""
     counter = np.zeros(4, dtype=np.uint64)
     counter[1 : 1 + len(keys)] = keys
-    return Generator(Philox(key=np.array([seed, 2**64 - 1], dtype=np.uint64), counter=counter))
+    return Generator(Philox(key=np.array([seed, Purpose.GENERATORS], dtype=np.uint64), counter=counter))
 
 
 def branch(seed: int, task: int, path: tuple[str, ...]) -> Generator:
-    """A generator of its own for a task at a place in a tree, which is the names on the way there."""
+    """A generator of its own for `(seed, task)` at a node of a tree; `path` are the names on the way there."""
     digest = blake2b(json.dumps(path).encode(), digest_size=16).digest()
     return generator(seed, task, *np.frombuffer(digest, dtype="<u8").tolist())
 

@@ -1,4 +1,4 @@
-"""Going through a recorded run again: the same decisions with the same settings, other ones with others."""
+"""Replay of a recorded run: the same decisions with the same settings, and what other gates would have decided."""
 
 from __future__ import annotations
 
@@ -19,14 +19,19 @@ from cursus.types import Decision, Episodes
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayResult:
     """What was recorded beside what the curriculum did when it was shown the same results."""
 
     episodes: int
+    """How many results the curriculum was shown."""
     recorded: list[Decision]
+    """The decisions of the run."""
     replayed: list[Decision]
+    """The decisions of the replay."""
     draws: int
+    """How many tasks were drawn again."""
     different_draws: int
+    """How many of them came out differently."""
 
     @property
     def same(self) -> bool:
@@ -39,46 +44,63 @@ class Visit:
     """One visit of a stage: what the run decided, and what another gate would have on the same episodes."""
 
     stage: str
+    """The stage that was visited."""
     episodes: int
+    """How many episodes were drawn for the visit."""
     decided: str
+    """How the visit ended: `promotion`, `demotion`, `graduation` or `stay`."""
     after: int | None
+    """After how many episodes; None for `stay`."""
     would_decide: str
+    """How it would have ended."""
     would_after: int | None
+    """After how many episodes; None for `stay`."""
     reason: str
+    """In words, why; or what was still missing."""
 
 
-def replay(run: str | Path, curriculum: Curriculum | None = None) -> Replay:
-    """Feed the ledger of a run to a curriculum: by default one with the settings of the run."""
+def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResult:
+    """Feed the ledger of a run to a curriculum, and compare.
+
+    Args:
+        run: the run folder.
+        curriculum: a fresh one (default None: one with the settings of the run).
+    """
     config = RunFolder(run).read_config()
-    course = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+    curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
     recorded: list[Decision] = []
     replayed: list[Decision] = []
     episodes = draws = different = 0
     for event, released in _walk(run, config):
         if event["event"] == "assign" and not event.get("remote"):  # a remote worker's choice is taken as it is
-            drawn = course.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
+            drawn = curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
             draws += len(event["task"])
             different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
         elif event["event"] == "decision":
             recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
         if released is not None:
-            replayed += course.update(released)
+            replayed += curriculum.update(released)
             episodes += len(released)
-    return Replay(episodes, recorded, replayed, draws, different)
+    return ReplayResult(episodes, recorded, replayed, draws, different)
 
 
-def course_of(run: str | Path, curriculum: Curriculum | None = None) -> Curriculum:
-    """The curriculum of a run as it stands: one with its settings (or this one), shown every result of the record."""
+def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curriculum:
+    """The curriculum of a run as it stands, shown every result of the record.
+
+    Args:
+        run: the run folder.
+        curriculum: a fresh one (default None: one with the settings of the run).
+    """
     config = RunFolder(run).read_config()
-    course = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+    curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
     for _, released in _walk(run, config):
         if released is not None:
-            course.update(released)
-    return course
+            curriculum.update(released)
+    return curriculum
 
 
 def released_episodes(run: str | Path) -> list[Episodes]:
-    """All results of a run in the order in which the curriculum saw them."""
+    """All results of a `run` (its folder) in the order in which the curriculum saw them."""
     config = RunFolder(run).read_config()
     return [released for _, released in _walk(run, config) if released is not None and len(released)]
 
@@ -86,38 +108,42 @@ def released_episodes(run: str | Path) -> list[Episodes]:
 def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
     """What other gates would have decided in each visit of a staged run.
 
-    `settings` are overrides such as `gate.threshold=0.8`. Every visit is judged on the episodes that were drawn for it:
-    a gate that opens earlier than the recorded one is answered exactly, and for one that would have gone on the answer
-    is what it still lacked. What would have happened afterwards is not in the record, and so not in the answer.
+    Every visit is judged on the episodes that were drawn for it: a gate that opens earlier than the recorded one is
+    answered exactly, and for one that would have gone on the answer is what it still lacked. What would have happened
+    afterwards is not in the record, and so not in the answer.
+
+    Args:
+        run: the run folder.
+        settings: overrides such as `gate.threshold=0.8`.
     """
     config = RunFolder(run).read_config()
-    course = build(config["curriculum"], where="curriculum")
-    if not isinstance(course, Staged):
+    curriculum = build(config["curriculum"], where="curriculum")
+    if not isinstance(curriculum, Staged):
         raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
     spec = config["curriculum"]
     for setting in settings:
         spec = override(spec, setting)
     changed = build(spec, where="curriculum")
-    if not isinstance(changed, Staged) or changed.names != course.names:
+    if not isinstance(changed, Staged) or changed.names != curriculum.names:
         raise ConfigError(f"{', '.join(settings)}: only gates can be asked about, the stages must stay.")
-    results = _results_by_visit(run, config, course)
+    results = _results_by_visit(run, config, curriculum)
     visits = []
-    for number, (stage, entered, ended) in enumerate(_visits(run, course)):
-        place = course.place(stage)
-        seen = results.get((number, place), [])
-        was, after, _ = _outcome(course, place, entered, seen)
-        would, would_after, reason = _outcome(changed, place, entered, seen)
+    for number, (stage, entered, ended) in enumerate(_visits(run, curriculum)):
+        index = curriculum.index(stage)
+        seen = results.get((number, index), [])
+        was, after, _ = _outcome(curriculum, index, entered, seen)
+        would, would_after, reason = _outcome(changed, index, entered, seen)
         visits.append(Visit(stage, len(seen), ended, after if was == ended else None, would, would_after, reason))
     return visits
 
 
-def _outcome(course: Staged, place: int, entered: dict[str, bool], seen: list[bool]) -> tuple[str, int | None, str]:
-    """How a visit ends under this course's gate, after how many episodes, and why. Graduating does not end a visit."""
-    evidence = course.gate(place).open(**entered, lowest=place == 0)
+def _outcome(curriculum: Staged, index: int, entered: dict[str, bool], seen: list[bool]) -> tuple[str, int | None, str]:
+    """How a visit ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit."""
+    evidence = curriculum.gate(index).open(**entered, lowest=index == 0)
     graduated: tuple[str, int | None, str] | None = None
     for count, success in enumerate(seen, start=1):
         verdict = evidence.add(success)
-        if verdict is Verdict.PROMOTE and place < len(course.names) - 1:
+        if verdict is Verdict.PROMOTE and index < len(curriculum.names) - 1:
             return "promotion", count, evidence.because(verdict)
         if verdict is Verdict.PROMOTE and graduated is None:
             graduated = "graduation", count, evidence.because(verdict)
@@ -126,9 +152,9 @@ def _outcome(course: Staged, place: int, entered: dict[str, bool], seen: list[bo
     return graduated or ("stay", None, evidence.reason())
 
 
-def _visits(run: str | Path, course: Staged) -> Iterator[tuple[str, dict[str, bool], str]]:
+def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str, bool], str]]:
     """Stage, how it was entered, and how it was left, for every visit in order."""
-    stage, known = course.stage, {course.stage}
+    stage, known = curriculum.stage, {curriculum.stage}
     entered = {"returning": False, "demoted": False}
     graduated = False
     for event in read_events(run):
@@ -144,11 +170,11 @@ def _visits(run: str | Path, course: Staged) -> Iterator[tuple[str, dict[str, bo
     yield stage, entered, "graduation" if graduated else "stay"
 
 
-def _results_by_visit(run: str | Path, config: dict[str, Any], course: Staged) -> dict[tuple[int, int], list[bool]]:
+def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[tuple[int, int], list[bool]]:
     results: dict[tuple[int, int], list[bool]] = {}
     for _, released in _walk(run, config):
         if released is not None:
-            visits, stages = course.visit_of(released.tag)
+            visits, stages = curriculum.visit_of(released.tag)
             rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
             for visit, stage, success in rows:
                 results.setdefault((visit, stage), []).append(success)

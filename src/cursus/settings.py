@@ -1,4 +1,4 @@
-"""From an object back to the settings that it was made with, as plain JSON values."""
+"""Settings: checks of keyword arguments, and the way from an object back to them as plain JSON values."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ def describe(thing: Any) -> Any:
 
 
 def check_share(name: str, value: float, *, low: float = 0.0, high: float = 1.0) -> None:
-    """Refuse a share, rate or threshold outside `[low, high]`."""
+    """Refuse a `value` (a share, rate or threshold called `name`) outside `[low, high]`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value <= high:
         raise SettingsError(f"{name}={value!r} must lie between {low:g} and {high:g}.")
 
 
 def check_kind(name: str, value: Any, kind: type | tuple[type, ...], example: str) -> None:
-    """Refuse an object of another kind, such as a class where one of its objects is meant."""
+    """Refuse a `value` called `name` that is not of a `kind`, and give an `example` of one that is."""
     if not isinstance(value, kind):
-        raise SettingsError(f"{name}={value!r:.80} will not do. Give something like {example}.")
+        raise SettingsError(f"{name}={value!r:.80} must be something like {example}.")
 
 
 def check_count(name: str, value: int, *, low: int = 1) -> None:
-    """Refuse anything but a whole number of at least `low`."""
+    """Refuse a `value` called `name` that is not an integer of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise SettingsError(f"{name}={value!r} must be a whole number of at least {low}.")
+        raise SettingsError(f"{name}={value!r} must be an integer of at least {low}.")
 
 
 def check_positive(name: str, value: float, *, zero: bool = False) -> None:
-    """Refuse anything but a finite number above zero (or zero itself, if it is allowed)."""
+    """Refuse a `value` called `name` that is not a finite number above 0 (or 0 itself, if `zero` is allowed)."""
     good = isinstance(value, int | float | np.number) and not isinstance(value, bool) and np.isfinite(value)
     if not good or value < 0 or (value == 0 and not zero):
         raise SettingsError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'above'} 0.")

@@ -1,4 +1,4 @@
-"""The columns that travel between curriculum, teacher and ledger."""
+"""Draws, episodes and decisions: the columns that travel between curriculum, teacher and ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -31,18 +31,17 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What a curriculum drew for `k` tickets.
-
-    `tags` are the curriculum's own note on each draw. They come back unchanged with the episode, so that a result
-    is credited to the stage (or phase, or part of a mixture) that it was drawn for, however late it arrives.
-    """
+    """What a curriculum drew for `k` tickets."""
 
     tasks: IntArray
+    """The ids of the tasks, shape `(k,)`."""
     tags: IntArray
+    """The curriculum's own note on each draw, shape `(k,)`, at least 0. It comes back unchanged with the episode, so that a
+    result is credited to the stage (or phase, or part of a mixture) that it was drawn for, however late it arrives."""
 
     @classmethod
     def untagged(cls, tasks: IntArray) -> Draw:
-        """Draws that need no note."""
+        """Draws of these `tasks` (ids) that need no note."""
         return cls(tasks, np.zeros(len(tasks), dtype=np.int64))
 
 
@@ -51,14 +50,23 @@ class Episodes:
     """A batch of episodes in the order in which they began; every column has one entry per episode."""
 
     ticket: IntArray
+    """The sequence number of the assignment."""
     task: IntArray
+    """The id of the task."""
     tag: IntArray
+    """What the curriculum noted when it drew the task, or `FOREIGN_TAG`."""
     env: IntArray
+    """The index of the environment."""
     success: BoolArray
+    """Whether the task was solved."""
     returns: FloatArray
+    """The sum of rewards."""
     length: IntArray
+    """The number of environment steps."""
     score: FloatArray
+    """How well it went, as learning progress reads it; 0 or 1 (the success) unless an environment gives finer ones."""
     outcome: NDArray[np.int8]
+    """How the episode reached the curriculum, see `Outcome`."""
 
     def __len__(self) -> int:
         return len(self.ticket)
@@ -67,16 +75,26 @@ class Episodes:
         return Episodes(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     def with_tags(self, tags: IntArray) -> Episodes:
-        """The same episodes under other tags."""
+        """The same episodes under other `tags`."""
         return replace(self, tag=tags)
 
     @classmethod
-    def of(cls, success: Any, task: Any = 0, tag: Any = 0, first_ticket: int = 0, length: Any = 1) -> Episodes:
-        """Finished episodes from their successes alone: for tests and for trying a curriculum by hand."""
+    def of(
+        cls, success: ArrayLike, task: ArrayLike = 0, tag: ArrayLike = 0, first_ticket: int = 0, length: ArrayLike = 1
+    ) -> Episodes:
+        """Finished episodes from their successes alone: for tests and for trying a curriculum by hand.
+
+        Args:
+            success: a boolean for each episode, shape `(n,)`; score and return are 1 where it is true.
+            task: their ids, shape `(n,)`, or one for all (default 0).
+            tag: their tags, shape `(n,)`, or one for all (default 0).
+            first_ticket: the ticket of the first; the others follow (default 0).
+            length: their lengths, shape `(n,)`, or one for all (default 1).
+        """
         won = np.atleast_1d(np.asarray(success, dtype=bool))
         n = len(won)
 
-        def column(value: Any) -> IntArray:
+        def column(value: ArrayLike) -> IntArray:
             return np.broadcast_to(np.asarray(value, dtype=np.int64), n).copy()
 
         return cls(
@@ -93,10 +111,11 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
+class TaskSample:
     """Some of the tasks that a curriculum keeps notes on, for statistics."""
 
     tasks: IntArray
+    """Their ids."""
     weights: FloatArray
     """Their shares in what is drawn; of all tasks, so that those of some add up to less than 1."""
     scores: FloatArray
@@ -109,13 +128,13 @@ class Glimpse:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A change of course, with the ticket of the episode that brought it about and its evidence.
-
-    `kind` is one word (`promotion`, `demotion`, `graduation`, `mix`, `forgetting`, `phase`, …), `text` says in words
-    what changed and why, `evidence` holds the figures as plain JSON values.
-    """
+    """A change that a curriculum made, with its reason and evidence."""
 
     kind: str
+    """One word: `promotion`, `demotion`, `graduation`, `mix`, `forgetting`, `phase`, …"""
     ticket: int
+    """The ticket of the episode that brought it about."""
     text: str
+    """In words, what changed and why."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers behind it, as plain JSON values."""

@@ -645,7 +645,7 @@ def test_a_wrong_plan_is_one_line_and_exit_code_2(students, tmp_path, plan, cour
 def test_students_wants_at_least_one_student(cursus, tmp_path):
     code, _, err = cursus("students", "--seeds", 0, "--out", tmp_path / "students")
     assert code == 2
-    assert "seeds=0 must be a whole number of at least 1" in one_line(err)
+    assert "seeds=0 must be an integer of at least 1" in one_line(err)
 
 
 def test_students_takes_stages_that_group_tasks(students, tmp_path):

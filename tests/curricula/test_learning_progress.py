@@ -9,7 +9,7 @@ import cursus
 from cursus.errors import ResultError, SettingsError, StateError, TaskError
 
 
-def shown(course: cursus.Curriculum, results: dict[int, list[float]], first: int = 0) -> int:
+def shown(curriculum: cursus.Curriculum, results: dict[int, list[float]], first: int = 0) -> int:
     """Show results of several tasks, one of each in turn; the next free ticket."""
     longest = max(len(each) for each in results.values())
     for turn in range(longest):
@@ -17,7 +17,7 @@ def shown(course: cursus.Curriculum, results: dict[int, list[float]], first: int
         episodes = cursus.Episodes.of([False] * len(now), task=list(now), first_ticket=first)
         episodes.score[:] = list(now.values())
         episodes.returns[:] = list(now.values())
-        course.update(episodes)
+        curriculum.update(episodes)
         first += len(now)
     return first
 
@@ -31,50 +31,50 @@ def rising(count: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> li
 
 
 def test_what_does_not_change_does_not_look_like_progress() -> None:
-    course = cursus.LearningProgress(4)
-    shown(course, {0: flips(0.5, 150), 1: [0.0] * 150, 2: [1.0] * 150, 3: rising(150, high=0.6)})
-    coin, impossible, mastered, learning = course.weights()
+    curriculum = cursus.LearningProgress(4)
+    shown(curriculum, {0: flips(0.5, 150), 1: [0.0] * 150, 2: [1.0] * 150, 3: rising(150, high=0.6)})
+    coin, impossible, mastered, learning = curriculum.weights()
     assert learning > 5 * coin
     assert learning > 20 * impossible
     assert learning > 20 * mastered
 
 
 def test_a_task_that_moves_after_fifty_failures_is_noticed() -> None:
-    course = cursus.LearningProgress(3)
-    ticket = shown(course, {0: [0.0] * 50, 1: [0.0] * 50, 2: [1.0] * 50})
-    before = course.weights()[0]
-    shown(course, {0: [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0]}, ticket)
-    assert course.weights()[0] > 0.9
+    curriculum = cursus.LearningProgress(3)
+    ticket = shown(curriculum, {0: [0.0] * 50, 1: [0.0] * 50, 2: [1.0] * 50})
+    before = curriculum.weights()[0]
+    shown(curriculum, {0: [0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0]}, ticket)
+    assert curriculum.weights()[0] > 0.9
     assert before < 0.5
 
 
 def test_a_skill_that_is_lost_is_practised_again() -> None:
-    course = cursus.LearningProgress(3)
-    ticket = shown(course, {task: [1.0] * 100 for task in range(3)})
-    assert course.weights()[1] < 0.5
-    shown(course, {1: [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]}, ticket)
-    assert course.weights()[1] > 0.8
+    curriculum = cursus.LearningProgress(3)
+    ticket = shown(curriculum, {task: [1.0] * 100 for task in range(3)})
+    assert curriculum.weights()[1] < 0.5
+    shown(curriculum, {1: [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0]}, ticket)
+    assert curriculum.weights()[1] > 0.8
 
 
 def test_a_task_that_nobody_tried_lately_does_not_gain_weight() -> None:
-    course = cursus.LearningProgress(3)
-    ticket = shown(course, {0: [0.0] * 100, 1: flips(0.5, 100), 2: flips(0.5, 100, seed=1)})
-    score = course.scores()[0]
-    shown(course, {1: rising(300), 2: flips(0.5, 300, seed=2)}, ticket)
-    assert course.scores()[0] <= 2 * score
-    assert course.weights()[0] < 0.2
+    curriculum = cursus.LearningProgress(3)
+    ticket = shown(curriculum, {0: [0.0] * 100, 1: flips(0.5, 100), 2: flips(0.5, 100, seed=1)})
+    score = curriculum.scores()[0]
+    shown(curriculum, {1: rising(300), 2: flips(0.5, 300, seed=2)}, ticket)
+    assert curriculum.scores()[0] <= 2 * score
+    assert curriculum.weights()[0] < 0.2
 
 
 def test_nothing_ever_has_no_chance() -> None:
-    course = cursus.LearningProgress(50)
-    shown(course, {task: [0.0] * 200 if task else rising(200) for task in range(50)})
-    assert course.weights().min() >= 0.1 / 50
+    curriculum = cursus.LearningProgress(50)
+    shown(curriculum, {task: [0.0] * 200 if task else rising(200) for task in range(50)})
+    assert curriculum.weights().min() >= 0.1 / 50
 
 
 def test_untried_tasks_are_on_the_same_scale_as_tried_ones() -> None:
-    course = cursus.LearningProgress(64)
-    shown(course, {task: rising(60, high=0.4, seed=task) for task in range(40)})
-    untried = course.weights()[40:].sum()
+    curriculum = cursus.LearningProgress(64)
+    shown(curriculum, {task: rising(60, high=0.4, seed=task) for task in range(40)})
+    untried = curriculum.weights()[40:].sum()
     assert 0.1 < untried < 0.6
 
 
@@ -82,9 +82,9 @@ def test_focus_really_focuses() -> None:
     results = {0: rising(120, high=0.5), 1: rising(120, high=0.25, seed=1), 2: flips(0.5, 120)}
     shares = []
     for focus in (1.0, 3.0, 8.0):
-        course = cursus.LearningProgress(3, focus=focus, floor=0.0)
-        shown(course, results)
-        shares.append(course.weights().max())
+        curriculum = cursus.LearningProgress(3, focus=focus, floor=0.0)
+        shown(curriculum, results)
+        shares.append(curriculum.weights().max())
     assert shares[0] < shares[1] < shares[2]
     assert shares[2] > 0.9
 
@@ -95,49 +95,49 @@ def test_returns_of_any_scale_give_the_same_course(scale: float, offset: float) 
     noise = dice.normal(0, 0.2, (3, 200))
     trend = np.linspace(0, 1, 200)
     plain = {0: noise[0], 1: noise[1] + trend, 2: noise[2] - 3}
-    course = cursus.LearningProgress(3, signal="return")
-    shown(course, {task: (offset + scale * each).tolist() for task, each in plain.items()})
-    assert course.weights()[1] > 0.8
+    curriculum = cursus.LearningProgress(3, signal="return")
+    shown(curriculum, {task: (offset + scale * each).tolist() for task, each in plain.items()})
+    assert curriculum.weights()[1] > 0.8
 
 
 def test_falling_returns_count_as_well() -> None:
     dice = np.random.default_rng(0)
-    course = cursus.LearningProgress(2, signal="return")
-    shown(course, {0: dice.normal(0, 5, 200).tolist(), 1: (dice.normal(0, 5, 200) - np.linspace(0, 40, 200)).tolist()})
-    assert course.weights()[1] > 0.8
+    curriculum = cursus.LearningProgress(2, signal="return")
+    shown(curriculum, {0: dice.normal(0, 5, 200).tolist(), 1: (dice.normal(0, 5, 200) - np.linspace(0, 40, 200)).tolist()})
+    assert curriculum.weights()[1] > 0.8
 
 
 def test_an_episode_that_never_ended_says_nothing_about_returns() -> None:
-    course = cursus.LearningProgress(2, signal="return")
+    curriculum = cursus.LearningProgress(2, signal="return")
     for turn in range(256):
         episodes = cursus.Episodes.of([False, False], task=[0, 1], first_ticket=2 * turn)
         episodes.outcome[:] = [cursus.types.Outcome.CENSORED, cursus.types.Outcome.FINISHED]
-        course.update(episodes)
-    assert course.counts.tolist() == [0, 256]
+        curriculum.update(episodes)
+    assert curriculum.counts.tolist() == [0, 256]
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01, 1e-5, 1e4])
 def test_the_scale_of_rare_rewards_is_found(scale: float) -> None:
     """Most episodes bring nothing, and one task begins to bring something."""
-    course, dice = cursus.LearningProgress(20, signal="return"), np.random.default_rng(0)
+    curriculum, dice = cursus.LearningProgress(20, signal="return"), np.random.default_rng(0)
     for turn in range(150):
         episodes = cursus.Episodes.of([False] * 20, task=np.arange(20), first_ticket=20 * turn)
         episodes.returns[2] = scale * (dice.random() < turn / 300)
-        course.update(episodes)
-    assert course.weights()[2] > 0.7
+        curriculum.update(episodes)
+    assert curriculum.weights()[2] > 0.7
 
 
 @pytest.mark.parametrize("crash", [-100.0, -1e9])
 def test_a_crash_in_the_first_episodes_does_not_bend_the_course(crash: float) -> None:
-    course, dice = cursus.LearningProgress(10, signal="return"), np.random.default_rng(0)
+    curriculum, dice = cursus.LearningProgress(10, signal="return"), np.random.default_rng(0)
     for turn in range(400):
         episodes = cursus.Episodes.of([False] * 10, task=np.arange(10), first_ticket=10 * turn)
         episodes.returns[:] = 1 + dice.normal(0, 0.1, 10)
         episodes.returns[4] += turn / 400
         if turn == 1:
             episodes.returns[7] = crash
-        course.update(episodes)
-    assert course.weights()[4] > 0.7
+        curriculum.update(episodes)
+    assert curriculum.weights()[4] > 0.7
 
 
 def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
@@ -160,38 +160,38 @@ def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
 
 @pytest.mark.parametrize("first", [-1e3, 1e4, -1e6])
 def test_one_strange_result_does_not_bend_a_line_for_ever(first: float) -> None:
-    course, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    curriculum, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
     for turn in range(5000):
         episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
         episodes.returns[:] = dice.normal(0, 1, 4)
         if turn == 0:
             episodes.returns[0] = first
-        course.update(episodes)
-    assert course.weights()[0] < 0.2
-    assert "no trend that stands out" in course.explain(0)
+        curriculum.update(episodes)
+    assert curriculum.weights()[0] < 0.2
+    assert "no trend that stands out" in curriculum.explain(0)
 
 
 @pytest.mark.parametrize("strange", [1e4, -1e12, 1e99])
 def test_one_crash_in_the_middle_does_not_hijack_the_course(strange: float) -> None:
-    course, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    curriculum, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
     for turn in range(1500):
         episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
         episodes.returns[:] = dice.normal(0, 1, 4)
         episodes.returns[1] += turn / 100
         if turn == 800:
             episodes.returns[3] = strange
-        course.update(episodes)
-    assert course.weights()[1] > 0.8
+        curriculum.update(episodes)
+    assert curriculum.weights()[1] > 0.8
 
 
 @pytest.mark.parametrize("focus", [0.01, 30.0, 150.0])
 @pytest.mark.parametrize("progress", [cursus.curricula.Trend(), cursus.curricula.Trend(optimism=0), cursus.curricula.Scatter()])
 def test_no_focus_is_too_sharp(focus: float, progress: cursus.curricula.Progress) -> None:
-    course = cursus.LearningProgress(5, focus=focus, progress=progress)
+    curriculum = cursus.LearningProgress(5, focus=focus, progress=progress)
     with np.errstate(all="raise"):
-        shown(course, {task: [1.0] * 60 for task in range(5)})
-        weights = course.weights()
-        tasks = course.sample(cursus.randomness.TicketStream(0, 0, 2000)).tasks
+        shown(curriculum, {task: [1.0] * 60 for task in range(5)})
+        weights = curriculum.weights()
+        tasks = curriculum.sample(cursus.randomness.TicketStream(0, 0, 2000)).tasks
     assert weights == pytest.approx([0.2] * 5)
     assert np.bincount(tasks, minlength=5).min() > 300
 
@@ -215,23 +215,23 @@ def test_settings_that_cannot_work_are_refused() -> None:
 
 
 def test_it_says_what_it_knows_of_a_task() -> None:
-    course = cursus.LearningProgress(cursus.tasks.Named(["walk", "run"]))
-    shown(course, {0: rising(300, high=0.9)})
-    text = course.explain(0)
+    curriculum = cursus.LearningProgress(cursus.tasks.Named(["walk", "run"]))
+    shown(curriculum, {0: rising(300, high=0.9)})
+    text = curriculum.explain(0)
     assert text.startswith("walk: 300 results, success 0.")
     assert "rising" in text
     assert "× uniform" in text
-    assert "never finished" in course.explain(1)
+    assert "never finished" in curriculum.explain(1)
     with pytest.raises(TaskError, match="Ids run from 0 to 1"):
-        course.explain(2)
+        curriculum.explain(2)
 
 
 def test_a_change_of_focus_is_a_decision_with_its_evidence() -> None:
-    course = cursus.LearningProgress(cursus.tasks.Named(["still", "moving", "other"]))
+    curriculum = cursus.LearningProgress(cursus.tasks.Named(["still", "moving", "other"]))
     decisions = []
     results = np.column_stack([np.zeros(400), rising(400, high=0.7), np.zeros(400)]).astype(bool)
     for turn, row in enumerate(results):
-        decisions += course.update(cursus.Episodes.of(row, task=[0, 1, 2], first_ticket=3 * turn))
+        decisions += curriculum.update(cursus.Episodes.of(row, task=[0, 1, 2], first_ticket=3 * turn))
     assert [each.kind for each in decisions] == ["focus"]
     assert decisions[0].evidence["tasks"] == [1]
     assert "moving" in decisions[0].text
@@ -245,22 +245,22 @@ def test_a_state_of_other_settings_is_refused() -> None:
 
 
 def test_a_million_tasks_work() -> None:
-    course = cursus.LearningProgress(1_000_000)
+    curriculum = cursus.LearningProgress(1_000_000)
     for first in range(0, 256 * 40, 256):
-        tasks = course.sample(cursus.randomness.TicketStream(0, first, 256)).tasks
-        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=first))
-    assert course.counts.sum() == 256 * 40
-    assert course.weights().sum() == pytest.approx(1.0)
+        tasks = curriculum.sample(cursus.randomness.TicketStream(0, first, 256)).tasks
+        curriculum.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=first))
+    assert curriculum.counts.sum() == 256 * 40
+    assert curriculum.weights().sum() == pytest.approx(1.0)
 
 
 def test_the_default_finds_the_learnable_among_the_noise() -> None:
     """A short form of the benchmark: uniform practice would reach 0.2."""
-    course, practised = cursus.LearningProgress(32), np.zeros(32)
+    curriculum, practised = cursus.LearningProgress(32), np.zeros(32)
     for first in range(0, 4000, 8):
-        tasks = course.sample(cursus.randomness.TicketStream(3, first, 8)).tasks
-        luck = cursus.randomness.TicketStream(3, first, 8, purpose=1).uniform()
+        tasks = curriculum.sample(cursus.randomness.TicketStream(3, first, 8)).tasks
+        luck = cursus.randomness.TicketStream(3, first, 8, purpose=cursus.randomness.Purpose.RESULTS).uniform()
         chances = np.array([(min(practised[t] / 300, 1.0), 0.5, 0.0, 1.0)[t // 8] for t in tasks])
         np.add.at(practised, tasks, 1)
-        course.update(cursus.Episodes.of(luck < chances, task=tasks, first_ticket=first))
+        curriculum.update(cursus.Episodes.of(luck < chances, task=tasks, first_ticket=first))
     assert np.minimum(practised[:8] / 300, 1).mean() > 0.75
     assert practised[16:].sum() < 0.25 * 4000

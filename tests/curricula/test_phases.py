@@ -10,32 +10,32 @@ from cursus.metrics import CurriculumStatistics
 
 def test_what_is_known_of_tasks_is_what_the_present_phase_knows() -> None:
     learning = cursus.LearningProgress(4)
-    course = cursus.Phases(
+    curriculum = cursus.Phases(
         [cursus.curricula.Phase("warm-up", cursus.Uniform(4), episodes=8), cursus.curricula.Phase("main", learning)]
     )
-    statistics = CurriculumStatistics(course)
+    statistics = CurriculumStatistics(curriculum)
     tasks = np.arange(4)
-    assert course.progress_of(tasks) is None
-    assert course.glimpse() is None
-    assert course.explain_task(1) == cursus.Uniform(4).explain_task(1)
+    assert curriculum.progress_of(tasks) is None
+    assert curriculum.task_sample() is None
+    assert curriculum.explain_task(1) == cursus.Uniform(4).explain_task(1)
     for first_ticket in range(0, 32, 4):
         tag = 0 if first_ticket < 8 else 1
         episodes = cursus.Episodes.of([True, False, True, first_ticket > 16], task=tasks, tag=tag, first_ticket=first_ticket)
-        statistics.released(episodes, course.update(episodes))
-    progress, glimpse = course.progress_of(tasks), course.glimpse()
+        statistics.released(episodes, curriculum.update(episodes))
+    progress, sample = curriculum.progress_of(tasks), curriculum.task_sample()
     assert progress is not None
     assert progress.tolist() == learning.scores().tolist()
-    assert glimpse is not None
-    assert glimpse.counts.tolist() == [6] * 4
-    assert course.explain_task(1) == learning.explain_task(1)
+    assert sample is not None
+    assert sample.counts.tolist() == [6] * 4
+    assert curriculum.explain_task(1) == learning.explain_task(1)
     assert statistics.report()["overview/coverage"] == 1.0
 
 
-def results(course: cursus.Phases, successes: list[bool], first: int = 0) -> list[cursus.Decision]:
+def results(curriculum: cursus.Phases, successes: list[bool], first: int = 0) -> list[cursus.Decision]:
     decisions = []
     for ticket, success in enumerate(successes, start=first):
-        draw = course.sample(cursus.randomness.TicketStream(0, ticket, 1))
-        decisions += course.update(cursus.Episodes.of([success], task=draw.tasks, tag=draw.tags, first_ticket=ticket))
+        draw = curriculum.sample(cursus.randomness.TicketStream(0, ticket, 1))
+        decisions += curriculum.update(cursus.Episodes.of([success], task=draw.tasks, tag=draw.tags, first_ticket=ticket))
     return decisions
 
 
@@ -50,14 +50,14 @@ def gated(**phase: int) -> cursus.Phases:
 
 
 def test_a_phase_behind_a_gate_ends_when_it_opens() -> None:
-    course = gated()
-    assert "Gate: no episode yet" in course.explain()
-    (decision,) = results(course, [True] * 100)
+    curriculum = gated()
+    assert "Gate: no episode yet" in curriculum.explain()
+    (decision,) = results(curriculum, [True] * 100)
     assert decision.kind == "phase"
     assert decision.evidence["passed"] is True
     assert 29 <= decision.ticket < 99
     assert "gate opened: success 1.00" in decision.text
-    assert course.phase == "last"
+    assert curriculum.phase == "last"
     assert results(gated(), [False] * 300) == []
 
 
@@ -71,7 +71,7 @@ def test_a_gate_that_stays_shut_is_waited_for_only_so_long() -> None:
 
 
 def test_the_last_phase_behind_a_gate_is_completed_once() -> None:
-    course = cursus.Phases([cursus.curricula.Phase("only", cursus.Uniform(4), gate=cursus.Wilson(threshold=0.7))])
-    decisions = results(course, [True] * 200)
+    curriculum = cursus.Phases([cursus.curricula.Phase("only", cursus.Uniform(4), gate=cursus.Wilson(threshold=0.7))])
+    decisions = results(curriculum, [True] * 200)
     assert [each.kind for each in decisions] == ["completion"]
-    assert course.completed
+    assert curriculum.completed

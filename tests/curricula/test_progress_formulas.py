@@ -19,16 +19,16 @@ histories = st.lists(st.lists(st.floats(0, 1), max_size=40), min_size=1, max_siz
 
 
 def taught(progress: Progress, histories: list[list[float]], **settings: float) -> cursus.LearningProgress:
-    """A course that has seen these results, task by task."""
-    course = cursus.LearningProgress(len(histories), progress=progress, **settings)  # type: ignore[arg-type]
+    """A curriculum that has seen these results, task by task."""
+    curriculum = cursus.LearningProgress(len(histories), progress=progress, **settings)  # type: ignore[arg-type]
     ticket = 0
     for task, history in enumerate(histories):
         if history:
             episodes = cursus.Episodes.of([False] * len(history), task=task, first_ticket=ticket)
             episodes.score[:] = history
-            course.update(episodes)
+            curriculum.update(episodes)
             ticket += len(history)
-    return course
+    return curriculum
 
 
 def sigmoid(x: float) -> float:
@@ -67,19 +67,19 @@ def main_weights(histories: list[list[float]]) -> list[float]:
 @given(histories)
 @settings(max_examples=80, deadline=None)
 def test_legacy_main_gives_the_documented_numbers(histories: list[list[float]]) -> None:
-    course = taught(LegacyMain(), histories, floor=0.0)
-    assert course.worth_keeping() == pytest.approx([main_raw(each) for each in histories], rel=1e-9, abs=1e-9)
+    curriculum = taught(LegacyMain(), histories, floor=0.0)
+    assert curriculum.worth_keeping() == pytest.approx([main_raw(each) for each in histories], rel=1e-9, abs=1e-9)
     raw = [max(main_raw(each), 0.1) for each in histories]
-    assert course.scores() == pytest.approx(raw, rel=1e-9, abs=1e-9)
+    assert curriculum.scores() == pytest.approx(raw, rel=1e-9, abs=1e-9)
     if len(raw) <= 2 or pstdev(raw) == 0 or pstdev(raw) > 1e-7:  # else rounding decides in both
-        assert course.weights() == pytest.approx(main_weights(histories), abs=1e-9)
+        assert curriculum.weights() == pytest.approx(main_weights(histories), abs=1e-9)
 
 
 @pytest.mark.parametrize(("after", "expected"), [(5, 0.008), (10, 0.016), (50, 0.078), (100, 0.15)])
 def test_legacy_main_shows_a_jump_as_late_as_the_original(after: int, expected: float) -> None:
     measure = LegacyMain(progress_smoothing=0.0, lp_gain=0.0)
-    course = taught(measure, [[0.0] + [1.0] * after], floor=0.0)
-    assert course.worth_keeping()[0] == pytest.approx(expected, rel=0.05)
+    curriculum = taught(measure, [[0.0] + [1.0] * after], floor=0.0)
+    assert curriculum.worth_keeping()[0] == pytest.approx(expected, rel=0.05)
 
 
 def test_legacy_main_hardly_prefers_the_best_task() -> None:
@@ -128,8 +128,8 @@ def vmin_weights(histories: list[list[float]], *, alpha: float = 0.1, least: int
 @given(st.lists(st.lists(st.integers(0, 10).map(lambda n: n / 10), max_size=30), min_size=1, max_size=10))
 @settings(max_examples=80, deadline=None)
 def test_legacy_v_min_gives_the_documented_numbers(histories: list[list[float]]) -> None:
-    course = taught(LegacyVMin(), histories, floor=0.0)
-    assert course.weights() == pytest.approx(vmin_weights(histories), abs=1e-9)
+    curriculum = taught(LegacyVMin(), histories, floor=0.0)
+    assert curriculum.weights() == pytest.approx(vmin_weights(histories), abs=1e-9)
 
 
 def test_legacy_v_min_cannot_see_the_first_progress_on_a_hard_task_and_ours_can() -> None:
@@ -198,15 +198,15 @@ def published_score(history: list[float], alpha: float = 0.1) -> float:
 @given(histories)
 @settings(max_examples=80, deadline=None)
 def test_bidirectional_progress_is_the_published_formula(histories: list[list[float]]) -> None:
-    course = taught(Bidirectional(), histories, floor=0.0)
+    curriculum = taught(Bidirectional(), histories, floor=0.0)
     scores = [published_score(each) for each in histories]
-    assert course.scores() == pytest.approx(scores, abs=1e-9)
+    assert curriculum.scores() == pytest.approx(scores, abs=1e-9)
     tried = [score for score, history in zip(scores, histories, strict=True) if history]
     if len(tried) > 1 and pstdev(tried) > 1e-7:
         squashed = [sigmoid((score - fmean(tried)) / pstdev(tried)) for score in tried]
         raw = iter(squashed)
         weights = [next(raw) if history else fmean(squashed) for history in histories]
-        assert course.weights() == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-9)
+        assert curriculum.weights() == pytest.approx([weight / sum(weights) for weight in weights], abs=1e-9)
 
 
 # ---- our own
@@ -227,8 +227,8 @@ def weighted_line(history: list[float], window: int) -> tuple[float, float, floa
 @settings(max_examples=80, deadline=None)
 def test_trend_is_a_weighted_regression(history: list[float], window: int) -> None:
     measure = Trend(window=window)
-    course = taught(measure, [history])
-    line = measure._line(course._notes, course.counts, course._watch.climate)
+    curriculum = taught(measure, [history])
+    line = measure._line(curriculum._notes, curriculum.counts, curriculum._scale.current)
     slope, error, level = weighted_line(history, window)
     assert line.slope[0] == pytest.approx(slope, abs=1e-8)
     assert line.error[0] == pytest.approx(error * math.sqrt(line.variance[0]), rel=1e-6)
@@ -239,8 +239,8 @@ def test_the_standard_error_of_a_trend_is_honest() -> None:
     """On results without any trend, the slope is as far from zero as its standard error says."""
     dice = np.random.default_rng(1)
     measure = Trend(window=50)
-    course = cursus.LearningProgress(2000, progress=measure)
+    curriculum = cursus.LearningProgress(2000, progress=measure)
     for n in range(120):
-        course.update(cursus.Episodes.of(dice.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
-    line = measure._line(course._notes, course.counts, course._watch.climate)
+        curriculum.update(cursus.Episodes.of(dice.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
+    line = measure._line(curriculum._notes, curriculum.counts, curriculum._scale.current)
     assert np.std(line.slope / line.error) == pytest.approx(1.0, abs=0.06)

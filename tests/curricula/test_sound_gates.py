@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.curricula.gates import Gate, Verdict
+from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError
 from cursus.statistics import wilson, z_of
 
@@ -93,7 +93,7 @@ def test_e_process_finds_a_learner_who_improves_late() -> None:
 
 
 def test_e_process_stakes_add_up_to_one_coin() -> None:
-    from cursus.curricula.gates.eprocess import _stake
+    from cursus.curricula.staged.eprocess import _stake
 
     assert sum(_stake(episode) for episode in range(1_000_000)) == pytest.approx(1.0, abs=1e-3)
 
@@ -133,10 +133,10 @@ def test_impossible_settings_are_refused(make: object, complaint: str) -> None:
 
 def test_nothing_is_held_against_promotion_from_the_lowest_stage() -> None:
     """Where there is no way back, a long failure must not outvote what came after it."""
-    course = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
-    tag = int(course.sample(cursus.randomness.TicketStream(0, 0, 1)).tags[0])
-    course.update(cursus.Episodes.of([False] * 3000, 0, tag))
-    decisions = course.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
+    curriculum = cursus.Staged(["a", "b"], gate=cursus.EProcess(threshold=0.7))
+    tag = int(curriculum.sample(cursus.randomness.TicketStream(0, 0, 1)).tags[0])
+    curriculum.update(cursus.Episodes.of([False] * 3000, 0, tag))
+    decisions = curriculum.update(cursus.Episodes.of([True] * 200, 0, tag, first_ticket=3000))
     assert decisions[0].kind == "promotion"
     assert decisions[0].ticket < 3150
 

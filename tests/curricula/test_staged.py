@@ -18,13 +18,13 @@ QUICK = cursus.Wilson(threshold=0.6, window=40, min_episodes=10, demote=0.3, dem
 class Class:
     """Draws and plays one episode at a time with a given chance of success per stage."""
 
-    def __init__(self, course: cursus.Staged, seed: int = 0) -> None:
-        self.course, self.seed, self.ticket = course, seed, 0
+    def __init__(self, curriculum: cursus.Staged, seed: int = 0) -> None:
+        self.curriculum, self.seed, self.ticket = curriculum, seed, 0
         self.rng = np.random.default_rng(seed)
         self.decisions: list[Decision] = []
 
     def draw(self, count: int = 1) -> cursus.types.Draw:
-        draw = self.course.sample(cursus.randomness.TicketStream(self.seed, self.ticket, count))
+        draw = self.curriculum.sample(cursus.randomness.TicketStream(self.seed, self.ticket, count))
         self.ticket += count
         return draw
 
@@ -32,9 +32,9 @@ class Class:
         made = []
         for _ in range(episodes):
             draw = self.draw()
-            _, stage = self.course.visit_of(draw.tags)
-            p = chance if isinstance(chance, float) else chance[self.course.names[int(stage[0])]]
-            made += self.course.update(
+            _, stage = self.curriculum.visit_of(draw.tags)
+            p = chance if isinstance(chance, float) else chance[self.curriculum.names[int(stage[0])]]
+            made += self.curriculum.update(
                 cursus.Episodes.of(self.rng.random(1) < p, draw.tasks, draw.tags, first_ticket=self.ticket - 1)
             )
         self.decisions += made
@@ -50,15 +50,47 @@ def test_a_perfect_student_passes_one_stage_at_a_time_and_graduates_once() -> No
     room.play(400, 1.0)
     steps = [(each.kind, each.evidence["from"]) for each in room.decisions if each.kind != "mix"]
     assert steps == [("promotion", "a"), ("promotion", "b"), ("graduation", "c")]
-    assert room.course.graduated
-    assert "graduated" in room.course.explain()
-    assert [row["status"] for row in room.course.status()["stages"]] == ["passed", "passed", "graduated"]
+    assert room.curriculum.graduated
+    assert "graduated" in room.curriculum.explain()
+    assert [row["status"] for row in room.curriculum.status()["stages"]] == ["passed", "passed", "graduated"]
+
+
+def test_a_demotion_ends_a_graduation_and_the_next_one_is_told_again() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    room.play(100, 1.0)
+    assert room.curriculum.graduated
+    room.play(100, {"a": 0.5, "b": 0.0})
+    assert kinds(room.decisions) == ["promotion", "graduation", "demotion"]
+
+    def lost(curriculum: cursus.Staged) -> None:
+        assert curriculum.stage == "a"
+        assert not curriculum.graduated
+        assert "graduated" not in curriculum.explain()
+        assert [row["status"] for row in curriculum.status()["stages"]] == ["current", "locked"]
+
+    again = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    again.curriculum.load(room.curriculum.state())
+    again.ticket = room.ticket
+    for each in (room, again):
+        lost(each.curriculum)
+        assert kinds(each.play(200, 1.0)) == ["promotion", "graduation"]
+        assert each.curriculum.graduated
+
+
+def test_a_graduation_is_kept_across_a_load_and_not_told_twice() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK))
+    room.play(100, 1.0)
+    again = Class(cursus.Staged(["a", "b"], gate=QUICK))
+    again.curriculum.load(room.curriculum.state())
+    again.ticket = room.ticket
+    assert again.curriculum.graduated
+    assert kinds(again.play(100, 1.0)) == []
 
 
 def test_a_hopeless_student_stays_where_he_started() -> None:
     room = Class(cursus.Staged(["a", "b"], gate=QUICK))
     assert kinds(room.play(500, 0.0)) == []
-    assert room.course.stage == "a"
+    assert room.curriculum.stage == "a"
 
 
 def test_the_start_stage_is_kept_and_an_unknown_one_refused() -> None:
@@ -69,10 +101,10 @@ def test_the_start_stage_is_kept_and_an_unknown_one_refused() -> None:
 
 def test_one_setting_for_all_and_single_stages_overridden() -> None:
     strict, lenient = cursus.Wilson(threshold=0.9), cursus.Window(threshold=0.3)
-    course = cursus.Staged(
+    curriculum = cursus.Staged(
         ["a", cursus.Stage("b", gate=lenient), cursus.Stage("c", mixing=cursus.curricula.NoMixing())], gate=strict
     )
-    assert [course.gate(place) for place in range(3)] == [strict, lenient, strict]
+    assert [curriculum.gate(place) for place in range(3)] == [strict, lenient, strict]
     assert cursus.Staged(["a", cursus.Stage("b", mixing=cursus.FixedMixing(0.5))], start="b").mix() == 0.5
 
 
@@ -81,11 +113,11 @@ def test_only_episodes_of_the_present_visit_reach_the_gate() -> None:
     room = Class(cursus.Staged(["a", "b", "c"], gate=QUICK, mixing=cursus.curricula.NoMixing(), forgetting=None))
     in_flight = room.draw(300)
     assert kinds(room.play(15, 1.0)) == ["promotion"]
-    stage, explained = room.course.stage, room.course.explain()
+    stage, explained = room.curriculum.stage, room.curriculum.explain()
     late = cursus.Episodes.of([True] * 300, in_flight.tasks, in_flight.tags)
-    assert room.course.update(late) == []
-    assert (room.course.stage, room.course.explain()) == (stage, explained)
-    assert room.course.status()["stages"][0]["episodes"] >= 300
+    assert room.curriculum.update(late) == []
+    assert (room.curriculum.stage, room.curriculum.explain()) == (stage, explained)
+    assert room.curriculum.status()["stages"][0]["episodes"] >= 300
 
 
 def test_both_windows_are_fresh_after_a_demotion() -> None:
@@ -93,11 +125,11 @@ def test_both_windows_are_fresh_after_a_demotion() -> None:
     room = Class(cursus.Staged(["a", "b"], gate=QUICK))
     while "demotion" not in kinds(room.decisions):
         room.play(1, {"a": 1.0, "b": 0.0})
-    assert room.course.stage == "a"
-    assert "no episode yet" in room.course.explain()
+    assert room.curriculum.stage == "a"
+    assert "no episode yet" in room.curriculum.explain()
     assert kinds(room.play(QUICK.cooldown - 1, 1.0)) == []
     assert kinds(room.play(1, 1.0)) == ["promotion"]
-    assert "no episode yet" in room.course.explain()
+    assert "no episode yet" in room.curriculum.explain()
     while kinds(room.decisions)[-1] != "demotion":
         room.play(1, {"a": 1.0, "b": 0.0})
     assert room.decisions[-1].evidence["episodes"] == QUICK.demote_after
@@ -130,15 +162,15 @@ def test_the_first_stage_cannot_be_demoted() -> None:
 
 
 def test_mixing_follows_the_success_of_this_moment() -> None:
-    course = cursus.Staged(["a", "b"], start="b", gate=cursus.Window(demote=None, threshold=1.0, early=None, trend=None))
-    room = Class(course)
-    assert course.mix() == 0.20
+    curriculum = cursus.Staged(["a", "b"], start="b", gate=cursus.Window(demote=None, threshold=1.0, early=None, trend=None))
+    room = Class(curriculum)
+    assert curriculum.mix() == 0.20
     for chance, share in ((0.0, 0.40), (0.57, 0.25), (0.72, 0.15), (0.95, 0.05)):
         results = [n % 50 < chance * 50 for n in range(50)]
         draw = room.draw(400)
-        own = draw.tags[course.visit_of(draw.tags)[1] == 1][:50]
-        course.update(cursus.Episodes.of(results, 1, own[0]))
-        assert course.mix() == share
+        own = draw.tags[curriculum.visit_of(draw.tags)[1] == 1][:50]
+        curriculum.update(cursus.Episodes.of(results, 1, own[0]))
+        assert curriculum.mix() == share
         drawn = room.draw(5000)
         assert np.mean(drawn.tasks == 0) == pytest.approx(share, abs=0.02)
 
@@ -154,8 +186,8 @@ def test_a_change_of_mix_is_a_decision_with_evidence() -> None:
 
 
 def test_mixing_from_all_earlier_stages_reaches_each_of_them() -> None:
-    course = cursus.Staged(["a", "b", "c", "d"], start="d", mixing=cursus.FixedMixing(0.6, spread="all"))
-    tasks = course.sample(cursus.randomness.TicketStream(1, 0, 6000)).tasks
+    curriculum = cursus.Staged(["a", "b", "c", "d"], start="d", mixing=cursus.FixedMixing(0.6, spread="all"))
+    tasks = curriculum.sample(cursus.randomness.TicketStream(1, 0, 6000)).tasks
     assert np.bincount(tasks, minlength=4) / 6000 == pytest.approx([0.2, 0.2, 0.2, 0.4], abs=0.03)
 
 
@@ -170,38 +202,38 @@ def mazes(tmp_path: Path) -> cursus.tasks.Levels:
 
 
 def test_generators_are_balanced_over_all_environments(mazes: cursus.tasks.Levels) -> None:
-    course = cursus.Staged(tasks=mazes)
+    curriculum = cursus.Staged(tasks=mazes)
     counts = {"a": 0, "b": 0}
     for ticket in range(0, 999, 9):  # 9 environments that draw together
-        for task in course.sample(cursus.randomness.TicketStream(3, ticket, 9)).tasks:
+        for task in curriculum.sample(cursus.randomness.TicketStream(3, ticket, 9)).tasks:
             counts[mazes.label(int(task))] += 1
         assert abs(counts["a"] - counts["b"]) <= 1
-    rows = {row["label"]: row["drawn"] for row in course.status()["labels"]}
+    rows = {row["label"]: row["drawn"] for row in curriculum.status()["labels"]}
     assert rows == counts
 
 
 def test_the_order_of_generators_is_not_fixed(mazes: cursus.tasks.Levels) -> None:
-    course = cursus.Staged(tasks=mazes, start="hard", mixing=cursus.curricula.NoMixing())
-    labels = [mazes.label(int(task)) for task in course.sample(cursus.randomness.TicketStream(3, 0, 300)).tasks]
+    curriculum = cursus.Staged(tasks=mazes, start="hard", mixing=cursus.curricula.NoMixing())
+    labels = [mazes.label(int(task)) for task in curriculum.sample(cursus.randomness.TicketStream(3, 0, 300)).tasks]
     rounds = {tuple(labels[start : start + 3]) for start in range(0, 300, 3)}
     assert len(rounds) == 6
     assert all(sorted(each) == ["a", "b", "c"] for each in rounds)
 
 
 def test_results_are_kept_per_stage_and_generator(mazes: cursus.tasks.Levels) -> None:
-    course = cursus.Staged(tasks=mazes, gate=cursus.Wilson(threshold=0.9))
-    draw = course.sample(cursus.randomness.TicketStream(3, 0, 100))
+    curriculum = cursus.Staged(tasks=mazes, gate=cursus.Wilson(threshold=0.9))
+    draw = curriculum.sample(cursus.randomness.TicketStream(3, 0, 100))
     won = np.array([mazes.label(int(task)) == "a" for task in draw.tasks])
-    course.update(cursus.Episodes.of(won, draw.tasks, draw.tags))
-    rows = {row["label"]: row for row in course.status()["labels"]}
+    curriculum.update(cursus.Episodes.of(won, draw.tasks, draw.tags))
+    rows = {row["label"]: row for row in curriculum.status()["labels"]}
     assert rows["a"]["success"] == 1.0
     assert rows["b"]["success"] == 0.0
     assert rows["a"]["episodes"] + rows["b"]["episodes"] == 100
 
 
 def test_forgetting_a_mastered_stage_is_told_once() -> None:
-    course = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.6, demote=None), mixing=cursus.FixedMixing(0.5))
-    room = Class(course)
+    curriculum = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.6, demote=None), mixing=cursus.FixedMixing(0.5))
+    room = Class(curriculum)
     room.play(100, {"a": 1.0, "b": 0.3})
     assert kinds(room.decisions) == ["promotion"]
     room.play(600, {"a": 0.1, "b": 0.3})
@@ -209,42 +241,42 @@ def test_forgetting_a_mastered_stage_is_told_once() -> None:
     told = room.decisions[-1]
     assert told.evidence["stage"] == "a"
     assert told.evidence["upper_bound"] < 0.5
-    assert course.status()["stages"][0]["status"] == "forgotten"
-    assert "Forgotten: 'a'" in course.explain()
+    assert curriculum.status()["stages"][0]["status"] == "forgotten"
+    assert "Forgotten: 'a'" in curriculum.explain()
     room.play(600, {"a": 1.0, "b": 0.3})
-    assert course.status()["stages"][0]["status"] == "passed"
+    assert curriculum.status()["stages"][0]["status"] == "passed"
     room.play(600, {"a": 0.1, "b": 0.3})
     assert kinds(room.decisions) == ["promotion", "forgetting", "forgetting"]
 
 
 def test_forgetting_demotes_to_the_forgotten_stage_if_asked() -> None:
-    course = cursus.Staged(
+    curriculum = cursus.Staged(
         ["a", "b", "c"],
         gate=cursus.Wilson(threshold=0.6, demote=None),
         mixing=cursus.FixedMixing(0.6, spread="all"),
         forgetting=cursus.curricula.ForgettingWatch(demote=True),
     )
-    room = Class(course)
+    room = Class(curriculum)
     room.play(400, {"a": 1.0, "b": 1.0, "c": 0.3})
-    assert course.stage == "c"
-    while course.stage == "c":
+    assert curriculum.stage == "c"
+    while curriculum.stage == "c":
         room.play(1, {"a": 0.1, "b": 1.0, "c": 0.3})
-    assert course.stage == "a"
+    assert curriculum.stage == "a"
     assert kinds(room.decisions)[-2:] == ["forgetting", "demotion"]
 
 
 def test_a_steady_mastered_stage_raises_no_alarm() -> None:
-    course = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.7, demote=None), mixing=cursus.FixedMixing(0.5))
-    room = Class(course)
+    curriculum = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.7, demote=None), mixing=cursus.FixedMixing(0.5))
+    room = Class(curriculum)
     room.play(3000, {"a": 0.85, "b": 0.3})
     assert kinds(room.decisions) == ["promotion"]
 
 
 def test_a_task_may_belong_to_two_stages_and_is_credited_to_the_one_it_was_drawn_for() -> None:
-    course = cursus.Staged({"a": [0, 1], "b": [1, 2]}, tasks=3, start="b", mixing=cursus.FixedMixing(0.5))
-    draw = course.sample(cursus.randomness.TicketStream(0, 0, 2000))
-    course.update(cursus.Episodes.of([False] * 2000, draw.tasks, draw.tags))
-    rows = {row["stage"]: row["episodes"] for row in course.status()["stages"]}
+    curriculum = cursus.Staged({"a": [0, 1], "b": [1, 2]}, tasks=3, start="b", mixing=cursus.FixedMixing(0.5))
+    draw = curriculum.sample(cursus.randomness.TicketStream(0, 0, 2000))
+    curriculum.update(cursus.Episodes.of([False] * 2000, draw.tasks, draw.tags))
+    rows = {row["stage"]: row["episodes"] for row in curriculum.status()["stages"]}
     assert rows["a"] == pytest.approx(1000, abs=120)
     assert rows["a"] + rows["b"] == 2000
 
@@ -279,6 +311,6 @@ def test_a_state_of_other_stages_is_refused() -> None:
 
 def test_a_million_tasks_in_one_stage() -> None:
     space = cursus.tasks.Product(size=range(1000), seed=range(1000))
-    course = cursus.Staged({"all": range(1_000_000)}, tasks=space)
-    tasks = course.sample(cursus.randomness.TicketStream(0, 0, 1000)).tasks
+    curriculum = cursus.Staged({"all": range(1_000_000)}, tasks=space)
+    tasks = curriculum.sample(cursus.randomness.TicketStream(0, 0, 1000)).tasks
     assert len(set((tasks // 1000).tolist())) == 1000  # every size once, before any comes twice

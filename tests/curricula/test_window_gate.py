@@ -7,7 +7,7 @@ import random
 import pytest
 
 import cursus
-from cursus.curricula.gates import Verdict
+from cursus.curricula.staged import Verdict
 
 # Threshold, least episodes and demotion threshold of each stage of that system.
 TABLE = {
@@ -95,7 +95,7 @@ def test_trend_is_chronological_after_the_window_has_wrapped() -> None:
         evidence.add(success)
     slots = [False] * 10 + [True] * 10  # how the same window lies in a ring of 20
     assert sum(slots[10:]) / 10 - sum(slots[:10]) / 10 == 1.0
-    assert evidence.figures()["trend"] == -1.0
+    assert evidence.summary()["trend"] == -1.0
 
 
 def test_relaxing_lowers_the_bar_on_a_plateau_and_not_below_its_floor() -> None:
@@ -107,7 +107,7 @@ def test_relaxing_lowers_the_bar_on_a_plateau_and_not_below_its_floor() -> None:
     low = gate.open()
     for _ in range(2000):
         assert low.add(False) is Verdict.STAY
-    assert low.figures()["threshold"] == 0.45
+    assert low.summary()["threshold"] == 0.45
 
 
 def test_says_how_many_episodes_are_missing_and_which_rules_held() -> None:
@@ -119,7 +119,7 @@ def test_says_how_many_episodes_are_missing_and_which_rules_held() -> None:
     for _ in range(60):
         verdict = evidence.add(True)
     assert verdict is Verdict.PROMOTE
-    assert evidence.figures()["rules"] == ["standard"]
+    assert evidence.summary()["rules"] == ["standard"]
     hopeless = cursus.Window().open()
     hopeless.add(False)
     assert hopeless.remaining() is None

@@ -1,4 +1,4 @@
-"""A run that is killed many times takes the same course as one that was never stopped."""
+"""A run that is killed many times makes the same decisions as one that was never stopped."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def make_course(kind: str) -> cursus.Curriculum:
 
 def go_on(kind: str, run: str, until: int, pause_s: float = 0.0) -> dict[str, float]:
     """Begin the run, or resume it from its newest checkpoint; save every hundred episodes or so."""
-    begun, course = (Path(run) / "config.json").exists(), make_course(kind)
-    teacher = cursus.Teacher.resume(course, run) if begun else cursus.Teacher(course, run=run, seed=7)
-    statistics = teacher.observe(CurriculumStatistics(course))
+    begun, curriculum = (Path(run) / "config.json").exists(), make_course(kind)
+    teacher = cursus.Teacher.resume(curriculum, run) if begun else cursus.Teacher(curriculum, run=run, seed=7)
+    statistics = teacher.observe(CurriculumStatistics(curriculum))
     room = Classroom(teacher, ChainStudent(NUM_TASKS[kind], seed=7, learning=0.005), NUM_ENVS)
     if not begun:
         teacher.checkpoint(room.state())

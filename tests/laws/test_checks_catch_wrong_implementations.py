@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.curricula.gates import Evidence, Verdict
+from cursus.curricula.staged import Evidence, Verdict
 from cursus.testing import check_curriculum, check_gate, check_task_space
 from cursus.types import Tree
 

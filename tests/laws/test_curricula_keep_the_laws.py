@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cursus
-from cursus.curricula.gates import Gate
+from cursus.curricula import Gate
 from cursus.errors import SettingsError
 from cursus.testing import check_curriculum, check_gate, check_task_space, check_teacher
 
@@ -66,12 +66,18 @@ def phases() -> cursus.Phases:
 CURRICULA = {
     "practice": lambda: cursus.curricula.Practice(DRILLS, "end"),
     "phases of drills": phases,
-    "league": lambda: cursus.curricula.League(phases(), slots=3, every=37),
+    "league": lambda: cursus.curricula.League(phases(), baselines=["weak", "strong"], slots=3, every=37),
     "league by skill": lambda: cursus.curricula.League(
-        phases(), slots=5, every=20, shares={"skill": 1.0, "newest": 0.2}, rated={"a": 1}
+        phases(),
+        baselines=["weak", "strong"],
+        anchors={"weak": 1000.0, "strong": 1110.0},
+        slots=5,
+        every=20,
+        shares={"skill": 1.0, "newest": 0.2},
+        rated={"a": 1},
     ),
     "league over learning progress": lambda: cursus.curricula.League(
-        cursus.LearningProgress(cursus.tasks.Named(OPPONENTS)), every=50
+        cursus.LearningProgress(cursus.tasks.Named(OPPONENTS)), baselines=["weak", "strong"], every=50
     ),
     "uniform": lambda: cursus.Uniform(10),
     "uniform over one task": lambda: cursus.Uniform(1),

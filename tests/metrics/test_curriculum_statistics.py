@@ -1,4 +1,4 @@
-"""Statistics of a course, against values computed by hand."""
+"""Statistics of a curriculum, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import cursus
 from cursus.errors import SettingsError, StateError
-from cursus.metrics import CurriculumStatistics, definition, effective_number, entropy, gini, normalised_entropy
-from cursus.metrics.labels import LabelTable
+from cursus.metrics import CurriculumStatistics, definition
+from cursus.metrics.curriculum_statistics import LabelTable
+from cursus.statistics import effective_number, entropy, gini, normalised_entropy
 
 STATS = "env_curriculum_stats"
 
@@ -46,7 +47,7 @@ def settled(teacher: cursus.Teacher, success: list[bool], returns: list[float]) 
     return [teacher.tasks[int(task)].label for task in given.tasks]
 
 
-def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
+def test_metrics_by_label_are_what_was_drawn_and_brought() -> None:
     teacher = cursus.Teacher(cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(3), label_by=["a"])), seed=1)
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     averages: dict[str, float] = {}
@@ -58,49 +59,49 @@ def test_figures_by_label_are_what_was_drawn_and_brought() -> None:
         for label, value in zip(labels, returns, strict=True):
             averages[label] = averages[label] + 0.1 * (value - averages[label]) if label in averages else value
     counts = {label: drawn.count(label) for label in set(drawn)}
-    figures = statistics.report()
+    metrics = statistics.report()
     for label, count in counts.items():
-        assert figures[f"{STATS}/per_label_samples_this_epoch/{label}"] == count
-        assert figures[f"{STATS}/per_label_completion_counts/{label}"] == count
-        assert figures[f"{STATS}/per_label_rewards/{label}"] == pytest.approx(averages[label])
-        assert figures[f"{STATS}/pool_composition_fraction/{label}"] == 0.5
-    assert figures[f"{STATS}/sampling_gini"] == pytest.approx(gini(list(counts.values())))
-    assert figures[f"{STATS}/pool_occupancy_gini"] == pytest.approx(gini(teacher.curriculum.counts))  # type: ignore[attr-defined]
-    assert figures["overview/sampling_entropy_normalized"] == pytest.approx(normalised_entropy(list(counts.values())))
-    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(teacher.curriculum.weights()))
-    assert figures[f"{STATS}/total_completions"] == 80
+        assert metrics[f"{STATS}/per_label_samples_this_epoch/{label}"] == count
+        assert metrics[f"{STATS}/per_label_completion_counts/{label}"] == count
+        assert metrics[f"{STATS}/per_label_rewards/{label}"] == pytest.approx(averages[label])
+        assert metrics[f"{STATS}/pool_composition_fraction/{label}"] == 0.5
+    assert metrics[f"{STATS}/sampling_gini"] == pytest.approx(gini(list(counts.values())))
+    assert metrics[f"{STATS}/pool_occupancy_gini"] == pytest.approx(gini(teacher.curriculum.counts))  # type: ignore[attr-defined]
+    assert metrics["overview/sampling_entropy_normalized"] == pytest.approx(normalised_entropy(list(counts.values())))
+    assert metrics["overview/effective_tasks"] == pytest.approx(effective_number(teacher.curriculum.weights()))
+    assert metrics[f"{STATS}/total_completions"] == 80
     again = statistics.report()
     assert all(value == 0 for name, value in again.items() if "this_epoch" in name)
     assert again[f"{STATS}/total_completions"] == 80
 
 
 def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None:
-    course = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
-    statistics = CurriculumStatistics(course)
+    curriculum = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
+    statistics = CurriculumStatistics(curriculum)
     averages: dict[str, float] = {}
     for turn in range(60):
         episodes = cursus.Episodes.of([turn % 3 == 0], task=turn % 4, first_ticket=turn)
-        statistics.released(episodes, course.update(episodes))
-        label, score = course.tasks.label(turn % 4), float(course.scores()[turn % 4])
+        statistics.released(episodes, curriculum.update(episodes))
+        label, score = curriculum.tasks.label(turn % 4), float(curriculum.scores()[turn % 4])
         averages[label] = averages[label] + 0.1 * (score - averages[label]) if label in averages else score
-    figures = statistics.report()
+    metrics = statistics.report()
     for label, value in averages.items():
-        assert figures[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
-    assert figures[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(course.scores()[0])
-    assert figures[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
-    loss = figures[f"{STATS}/pool_lp_gini"] - figures[f"{STATS}/task_probability_gini"]
-    assert figures[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)
+        assert metrics[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
+    assert metrics[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(curriculum.scores()[0])
+    assert metrics[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
+    loss = metrics[f"{STATS}/pool_lp_gini"] - metrics[f"{STATS}/task_probability_gini"]
+    assert metrics[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)
 
 
-def test_every_figure_has_a_definition() -> None:
+def test_every_metric_has_a_definition() -> None:
     teacher = cursus.Teacher(cursus.Pool(500, size=20, min_presentations=2), seed=0)
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     for _ in range(300):
         settled(teacher, [False] * 8, [0.0] * 8)
-    figures = statistics.report()
-    assert [name for name in figures if definition(name) is None] == []
-    assert all(np.isfinite(value) for value in figures.values())
-    assert figures[f"{STATS}/num_evicted"] == teacher.curriculum.evicted > 0  # type: ignore[attr-defined]
+    metrics = statistics.report()
+    assert [name for name in metrics if definition(name) is None] == []
+    assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics[f"{STATS}/num_evicted"] == teacher.curriculum.evicted > 0  # type: ignore[attr-defined]
 
 
 def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
@@ -108,22 +109,22 @@ def test_labels_stay_within_their_bound_and_totals_go_on() -> None:
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum, max_labels=50))
     for _ in range(100):
         settled(teacher, [True] * 10, [1.0] * 10)
-    figures = statistics.report()
-    assert sum("per_label_success" in name for name in figures) <= 50
-    assert figures[f"{STATS}/labels_dropped"] > 900
-    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 1000
+    metrics = statistics.report()
+    assert sum("per_label_success" in name for name in metrics) <= 50
+    assert metrics[f"{STATS}/labels_dropped"] > 900
+    assert metrics[f"{STATS}/total_completions"] == metrics[f"{STATS}/total_samples"] == 1000
 
 
 def test_one_batch_with_more_labels_than_there_may_be_keeps_the_bound() -> None:
     teacher = cursus.Teacher(cursus.Uniform(100_000), seed=0)
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum, max_labels=10))
     settled(teacher, [True] * 256, [2.0] * 256)
-    figures = statistics.report()
-    successes = {name: value for name, value in figures.items() if "per_label_success" in name}
+    metrics = statistics.report()
+    successes = {name: value for name, value in metrics.items() if "per_label_success" in name}
     assert len(successes) == 10
     assert set(successes.values()) == {1.0}
-    assert figures[f"{STATS}/total_completions"] == figures[f"{STATS}/total_samples"] == 256
-    assert figures[f"{STATS}/labels_dropped"] >= 246
+    assert metrics[f"{STATS}/total_completions"] == metrics[f"{STATS}/total_samples"] == 256
+    assert metrics[f"{STATS}/labels_dropped"] >= 246
 
 
 @given(st.integers(1, 8), st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 15), min_size=1)), max_size=20))
@@ -139,36 +140,36 @@ def test_the_bound_holds_and_every_batch_finds_its_labels(most: int, batches: li
         assert all(row == -1 or names[row] == label for row, label in zip(rows.tolist(), labels, strict=True))
 
 
-def test_figures_over_more_tasks_than_are_looked_at_are_those_of_all() -> None:
+def test_metrics_over_more_tasks_than_are_looked_at_are_those_of_all() -> None:
     labelled = cursus.tasks.Product(b=range(4096), a=["x", "y"], label_by=["a"])
     for space in (cursus.tasks.Discrete(4097), cursus.tasks.Discrete(10_000), labelled):
-        figures = CurriculumStatistics(cursus.LearningProgress(space)).report()
-        assert figures["overview/effective_tasks"] == pytest.approx(space.size)
-    assert figures[f"{STATS}/pool_composition_fraction/a=x"] == pytest.approx(0.5, abs=0.05)
+        metrics = CurriculumStatistics(cursus.LearningProgress(space)).report()
+        assert metrics["overview/effective_tasks"] == pytest.approx(space.size)
+    assert metrics[f"{STATS}/pool_composition_fraction/a=x"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_effective_tasks_of_some_are_those_of_all_and_never_more() -> None:
-    course = cursus.LearningProgress(20_000)
+    curriculum = cursus.LearningProgress(20_000)
     for start in range(0, 20_000, 200):
         tasks = np.arange(start, start + 200)
-        course.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
-    figures = CurriculumStatistics(course).report()
-    assert figures["overview/effective_tasks"] == pytest.approx(effective_number(course.weights()), rel=0.1)
+        curriculum.update(cursus.Episodes.of(tasks % 3 == 0, task=tasks, first_ticket=start))
+    metrics = CurriculumStatistics(curriculum).report()
+    assert metrics["overview/effective_tasks"] == pytest.approx(effective_number(curriculum.weights()), rel=0.1)
     for ticket in range(20_000, 30_000, 100):
-        course.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
-    assert 0 < CurriculumStatistics(course).report()["overview/effective_tasks"] <= 20_000
+        curriculum.update(cursus.Episodes.of([ticket > 25_000] * 100, task=7, first_ticket=ticket))
+    assert 0 < CurriculumStatistics(curriculum).report()["overview/effective_tasks"] <= 20_000
 
 
 def test_staleness_counts_batches_of_results() -> None:
-    course = cursus.Uniform(cursus.tasks.Named(["walk", "run"]))
-    statistics = CurriculumStatistics(course)
+    curriculum = cursus.Uniform(cursus.tasks.Named(["walk", "run"]))
+    statistics = CurriculumStatistics(curriculum)
     for turn in range(5):
         statistics.assigned(np.array([0, 1]))
         statistics.assigned(np.array([1]))
         statistics.released(cursus.Episodes.of([True], task=1 if turn == 1 else 0, first_ticket=turn), [])
-    figures = statistics.report()
-    assert figures["overview/staleness_max"] == 3
-    assert figures["overview/staleness_mean"] == 1.5
+    metrics = statistics.report()
+    assert metrics["overview/staleness_max"] == 3
+    assert metrics["overview/staleness_mean"] == 1.5
 
 
 def test_the_return_of_a_censored_episode_is_not_known_and_its_success_is_false() -> None:
@@ -177,54 +178,54 @@ def test_the_return_of_a_censored_episode_is_not_known_and_its_success_is_false(
     episodes.returns[:] = [8.0, 0.0, 0.0]
     episodes.outcome[1:] = cursus.types.Outcome.CENSORED
     statistics.released(episodes, [])
-    figures = statistics.report()
-    assert figures[f"{STATS}/per_label_rewards/walk"] == 8.0
-    assert figures[f"{STATS}/per_label_success/walk"] == pytest.approx(0.9)
-    assert f"{STATS}/per_label_rewards/run" not in figures
-    assert figures[f"{STATS}/per_label_completion_counts/run"] == 1
+    metrics = statistics.report()
+    assert metrics[f"{STATS}/per_label_rewards/walk"] == 8.0
+    assert metrics[f"{STATS}/per_label_success/walk"] == pytest.approx(0.9)
+    assert f"{STATS}/per_label_rewards/run" not in metrics
+    assert metrics[f"{STATS}/per_label_completion_counts/run"] == 1
 
 
 def test_statistics_name_their_curriculum() -> None:
-    course = cursus.Uniform(3)
-    assert CurriculumStatistics(course).curriculum is course
+    curriculum = cursus.Uniform(3)
+    assert CurriculumStatistics(curriculum).curriculum is curriculum
 
 
 def test_a_state_of_other_settings_is_refused() -> None:
-    course = cursus.Uniform(30)
-    statistics = CurriculumStatistics(course, tracked=1)
+    curriculum = cursus.Uniform(30)
+    statistics = CurriculumStatistics(curriculum, tracked=1)
     statistics.released(cursus.Episodes.of([True] * 30, task=np.arange(30)), [])
     saved = statistics.state()
     for tracked in (0, 2, 3):
         with pytest.raises(StateError, match=f"tracked={tracked}"):
-            CurriculumStatistics(course, tracked=tracked).load(saved)
+            CurriculumStatistics(curriculum, tracked=tracked).load(saved)
     with pytest.raises(StateError, match="rows"):
-        CurriculumStatistics(course, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
-    smaller = CurriculumStatistics(course, tracked=1, max_labels=8)
+        CurriculumStatistics(curriculum, tracked=1).load({**saved, "labels": {**saved["labels"], "names": ["walk"]}})
+    smaller = CurriculumStatistics(curriculum, tracked=1, max_labels=8)
     smaller.load(saved)
     assert sum("per_label_success" in name for name in smaller.report()) <= 8
 
 
-def test_a_curriculum_without_notes_has_figures_by_label() -> None:
+def test_a_curriculum_without_notes_has_metrics_by_label() -> None:
     teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=0)
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     settled(teacher, [True, False], [1.0, 0.0])
-    figures = statistics.report()
-    assert figures[f"{STATS}/per_label_completion_counts/walk"] == 2
-    assert not any("lp_scores" in name for name in figures)
+    metrics = statistics.report()
+    assert metrics[f"{STATS}/per_label_completion_counts/walk"] == 2
+    assert not any("lp_scores" in name for name in metrics)
 
 
 def test_statistics_continue_with_a_resumed_run(tmp_path: Path) -> None:
-    def course() -> cursus.Pool:
+    def curriculum() -> cursus.Pool:
         return cursus.Pool(500, size=20, min_presentations=2)
 
-    teacher = cursus.Teacher(course(), seed=0, run=tmp_path / "run")
+    teacher = cursus.Teacher(curriculum(), seed=0, run=tmp_path / "run")
     statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
     for _ in range(50):
         settled(teacher, [True, False, False], [1.0, 0.0, 2.0])
     teacher.checkpoint()
     expected = statistics.report()
     teacher.close()
-    again = cursus.Teacher.resume(course(), tmp_path / "run")
+    again = cursus.Teacher.resume(curriculum(), tmp_path / "run")
     assert again.observe(CurriculumStatistics(again.curriculum)).report() == expected
     with pytest.raises(SettingsError, match="already"):
         again.observe(CurriculumStatistics(again.curriculum))

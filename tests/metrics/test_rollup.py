@@ -1,4 +1,4 @@
-"""From infos to figures: what is averaged, what is summed, what is left out, and that nothing goes missing unseen."""
+"""From infos to metrics: what is averaged, what is summed, what is left out, and that nothing goes missing unseen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cursus.errors import SettingsError
 from cursus.metrics import Rollup
 
 
-def figures_of(*infos: dict[str, Any] | None, **settings: Any) -> dict[str, float]:
+def metrics_of(*infos: dict[str, Any] | None, **settings: Any) -> dict[str, float]:
     rollup = Rollup(**{"prefix": "", **settings})
     for info in infos:
         rollup.add(info)
@@ -36,16 +36,16 @@ def own(values: int = 0, skipped: int = 0, not_finite: int = 0, dropped: int = 0
 
 def test_keys_are_averaged_over_the_infos_that_have_them() -> None:
     infos = [{"score": 1.0, "speed": 4}, {"score": 0.0}, {"score": 0.5}]
-    assert figures_of(*infos) == {"score": 0.5, "speed": 4.0, **own(values=4)}
+    assert metrics_of(*infos) == {"score": 0.5, "speed": 4.0, **own(values=4)}
 
 
 def test_counts_of_this_epoch_are_summed() -> None:
     infos = [{"samples_this_epoch": {"easy": 2, "hard": 1}}, {"samples_this_epoch": {"easy": 3}}]
-    assert figures_of(*infos) == {"samples_this_epoch/easy": 5.0, "samples_this_epoch/hard": 1.0, **own(values=3)}
+    assert metrics_of(*infos) == {"samples_this_epoch/easy": 5.0, "samples_this_epoch/hard": 1.0, **own(values=3)}
 
 
 def test_nested_keys_are_joined() -> None:
-    assert figures_of({"a": {"b": {"c": 1.0}, 3: 2.0}, "a/b": {"c": 3.0}}) == {"a/b/c": 2.0, "a/3": 2.0, **own(values=3)}
+    assert metrics_of({"a": {"b": {"c": 1.0}, 3: 2.0}, "a/b": {"c": 3.0}}) == {"a/b/c": 2.0, "a/3": 2.0, **own(values=3)}
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_nested_keys_are_joined() -> None:
     ],
 )  # fmt: skip
 def test_whatever_is_one_number_counts(value: Any, number: float) -> None:
-    assert figures_of({"x": value}) == {"x": number, **own(values=1)}
+    assert metrics_of({"x": value}) == {"x": number, **own(values=1)}
 
 
 def test_tensors_of_one_number_count() -> None:
     torch = pytest.importorskip("torch")
-    assert figures_of({"x": torch.tensor(1.5)}, {"x": torch.ones(2)}) == {"x": 1.5, **own(values=1, skipped=1)}
+    assert metrics_of({"x": torch.tensor(1.5)}, {"x": torch.ones(2)}) == {"x": 1.5, **own(values=1, skipped=1)}
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_tensors_of_one_number_count() -> None:
      np.datetime64("2020-01-01"), np.array([None])],
 )  # fmt: skip
 def test_what_is_no_number_is_left_out_and_counted(value: Any) -> None:
-    assert figures_of({"x": value, "y": 1.0}) == {"y": 1.0, **own(values=1, skipped=1)}
+    assert metrics_of({"x": value, "y": 1.0}) == {"y": 1.0, **own(values=1, skipped=1)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float32("nan"), np.array([np.inf]), 10**400])
 def test_what_is_not_finite_is_left_out_and_counted(value: Any) -> None:
-    assert figures_of({"x": value}, {"x": 2.0}) == {"x": 2.0, **own(values=1, skipped=1, not_finite=1)}
+    assert metrics_of({"x": value}, {"x": 2.0}) == {"x": 2.0, **own(values=1, skipped=1, not_finite=1)}
 
 
-def test_a_figure_stays_finite_when_its_sum_would_not() -> None:
-    assert figures_of({"x": 1e308}, {"x": 1e308}) == {"x": 1e308, **own(values=1, skipped=1, not_finite=1)}
+def test_a_metric_stays_finite_when_its_sum_would_not() -> None:
+    assert metrics_of({"x": 1e308}, {"x": 1e308}) == {"x": 1e308, **own(values=1, skipped=1, not_finite=1)}
     rollup = Rollup(prefix="")
     rollup.add_vector({"x": np.full(3, 1e308), "y": np.full(2, np.float16(6e4))})
     assert rollup.report() == {"y": float(np.float16(6e4)), **own(values=2, skipped=3, not_finite=3)}
@@ -105,8 +105,8 @@ def test_every_report_begins_anew() -> None:
 
 def test_the_prefix_is_given_once() -> None:
     infos = [{"curriculum": {"x": 1.0}}, {"env_curriculum": {"x": 3.0}}, {"env_curriculum/x": 5.0}]
-    assert figures_of(*infos, prefix="env_") == {"env_curriculum/x": 3.0, **own(values=3)}
-    assert figures_of({"env": {"x": 1.0}, "y": 2.0}, prefix="env/") == {"env/x": 1.0, "env/y": 2.0, **own(values=2)}
+    assert metrics_of(*infos, prefix="env_") == {"env_curriculum/x": 3.0, **own(values=3)}
+    assert metrics_of({"env": {"x": 1.0}, "y": 2.0}, prefix="env/") == {"env/x": 1.0, "env/y": 2.0, **own(values=2)}
 
 
 def test_the_prefix_is_that_of_the_names_that_courses_are_known_by() -> None:
@@ -116,7 +116,7 @@ def test_the_prefix_is_that_of_the_names_that_courses_are_known_by() -> None:
 
 
 def test_names_of_its_own_are_not_taken_from_infos() -> None:
-    assert figures_of({"rollup": {"values": 7.0, "other": 1.0}}) == own(skipped=2)
+    assert metrics_of({"rollup": {"values": 7.0, "other": 1.0}}) == own(skipped=2)
 
 
 def test_keys_are_bounded_and_those_that_were_dropped_are_counted() -> None:
@@ -132,7 +132,7 @@ def test_keys_are_bounded_and_those_that_were_dropped_are_counted() -> None:
 def test_an_info_that_holds_itself_ends() -> None:
     info: dict[str, Any] = {"x": 1.0}
     info["self"] = info
-    assert figures_of(info)["rollup/skipped"] == 1
+    assert metrics_of(info)["rollup/skipped"] == 1
     rollup = Rollup()
     rollup.add_vector(info)
     assert rollup.report()["rollup/skipped"] == 1
@@ -178,14 +178,14 @@ def by_lists(infos: list[dict[str, Any]], prefix: str) -> dict[str, float]:
 
     for info in infos:
         walk("", info)
-    figures = {name: float(np.sum(found) if "this_epoch" in name else np.mean(found)) for name, found in kept.items()}
-    return {**figures, **own(sum(map(len, kept.values())), skipped, not_finite)}
+    metrics = {name: float(np.sum(found) if "this_epoch" in name else np.mean(found)) for name, found in kept.items()}
+    return {**metrics, **own(sum(map(len, kept.values())), skipped, not_finite)}
 
 
 @given(st.lists(INFOS, max_size=8), st.sampled_from(["", "env_"]))
 def test_it_agrees_with_lists_of_everything(infos: list[dict[str, Any]], prefix: str) -> None:
     expected = by_lists(infos, prefix)
-    assert figures_of(*infos, prefix=prefix) == pytest.approx(expected, rel=1e-9, abs=1e-6)
+    assert metrics_of(*infos, prefix=prefix) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
 
 class _Adder(gymnasium.vector.VectorEnv[Any, Any, Any]):
@@ -219,7 +219,7 @@ NUMERIC = st.fixed_dictionaries(
 def test_a_vector_of_infos_counts_as_the_infos_in_it(infos: list[dict[str, Any]]) -> None:
     rollup = Rollup(prefix="")
     rollup.add_vector(_Adder(len(infos)).together(infos))
-    assert rollup.report() == pytest.approx(figures_of(*infos), rel=1e-9, abs=1e-6)
+    assert rollup.report() == pytest.approx(metrics_of(*infos), rel=1e-9, abs=1e-6)
 
 
 # ---- vector environments
@@ -266,10 +266,10 @@ def test_episodes_that_gymnasium_records_are_averaged() -> None:
         if "episode" in infos:
             returns += infos["episode"]["r"][infos["_episode"]].tolist()
     envs.close()
-    figures = rollup.report()
+    metrics = rollup.report()
     assert len(returns) > 3
-    assert figures["env_episode/r"] == figures["env_episode/l"] == pytest.approx(np.mean(returns))
-    assert figures["rollup/values"] == 3 * len(returns)
+    assert metrics["env_episode/r"] == metrics["env_episode/l"] == pytest.approx(np.mean(returns))
+    assert metrics["rollup/values"] == 3 * len(returns)
 
 
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
@@ -285,9 +285,9 @@ def test_episodes_that_our_environments_record_are_averaged(autoreset: Any) -> N
         if "episode" in infos:
             returns += infos["episode"]["r"][infos["_episode"]].tolist()
     envs.close()
-    figures = rollup.report()
+    metrics = rollup.report()
     assert len(returns) > 3
-    assert figures["env_episode/r"] == figures["env_episode/l"] == pytest.approx(np.mean(returns))
+    assert metrics["env_episode/r"] == metrics["env_episode/l"] == pytest.approx(np.mean(returns))
 
 
 def test_memory_does_not_grow_with_the_infos() -> None:

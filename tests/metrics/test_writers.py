@@ -263,13 +263,13 @@ def test_metrics_that_are_not_there_cannot_be_read(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False), max_size=5))
-def test_every_name_and_number_comes_back(tmp_path_factory: pytest.TempPathFactory, figures: dict[str, float]) -> None:
+def test_every_name_and_number_comes_back(tmp_path_factory: pytest.TempPathFactory, metrics: dict[str, float]) -> None:
     folder = tmp_path_factory.mktemp("names")
-    row = checked_row(0, figures)
+    row = checked_row(0, metrics)
     with JsonlWriter(folder / "metrics.jsonl") as lines, CsvWriter(folder / "metrics.csv") as cells:
         for _ in range(2):
-            lines.write(0, figures)
-            cells.write(0, figures)
+            lines.write(0, metrics)
+            cells.write(0, metrics)
     for found in read_metrics(folder / "metrics.jsonl"):
         assert {name: found[name] for name in row} == row
     for cell in table(folder / "metrics.csv"):
@@ -284,11 +284,11 @@ def test_a_step_that_is_no_count_is_refused(tmp_path: Path, step: Any) -> None:
         writer.write(step, {})
 
 
-@pytest.mark.parametrize("figures", [{"x": "1.0"}, {"x": None}, {"x": np.ones(2)}, {1: 1.0}, {"x": 1j}])
-def test_a_figure_that_is_no_number_is_refused(path: Path, figures: Any) -> None:
+@pytest.mark.parametrize("metrics", [{"x": "1.0"}, {"x": None}, {"x": np.ones(2)}, {1: 1.0}, {"x": 1j}])
+def test_a_metric_that_is_no_number_is_refused(path: Path, metrics: Any) -> None:
     with open_writer(path) as writer:
-        with pytest.raises(SettingsError, match="will not do"):
-            writer.write(0, figures)
+        with pytest.raises(SettingsError, match="must be a string"):
+            writer.write(0, metrics)
         writer.write(0, {"x": 1.0})
     assert rows_of(path) == [(0, 1.0)]
 
@@ -358,7 +358,7 @@ def events_in(folder: Path) -> Iterator[Any]:
             data = data[16 + length :]
 
 
-def test_tensorboard_reads_the_figures_back(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_metrics_back(tmp_path: Path) -> None:
     pytest.importorskip("tensorboardX")
     with TensorBoardWriter(tmp_path / "tb") as writer:
         writer.write(0, {"a/b c": 0.5, "bad": math.nan, "huge": 1e300})
@@ -487,10 +487,10 @@ class Listed(Writer):
         self.fails_to_close = False
         self.closed = 0
 
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
         if step == self.fails_at:
             raise RuntimeError("no connection")
-        self.rows.append((step, dict(figures)))
+        self.rows.append((step, dict(metrics)))
 
     def flush(self) -> None:
         pass
@@ -533,9 +533,9 @@ def test_a_writer_that_fails_is_told_of_once_and_set_aside(tmp_path: Path, caplo
 
 def test_a_failure_comes_after_the_row_is_in_the_main_file(tmp_path: Path) -> None:
     class Reader(Listed):
-        def write(self, step: int, figures: Mapping[str, float]) -> None:
+        def write(self, step: int, metrics: Mapping[str, float]) -> None:
             assert steps_in(tmp_path / "metrics.jsonl")[-1] == step
-            super().write(step, figures)
+            super().write(step, metrics)
 
     reader = Reader()
     with Writers(JsonlWriter(tmp_path / "metrics.jsonl"), reader) as writers:
@@ -602,7 +602,7 @@ def test_a_device_that_is_always_full_never_stops_training() -> None:
 
 def test_a_row_that_is_wrong_is_an_error_and_sets_nobody_aside(tmp_path: Path) -> None:
     with Writers(JsonlWriter(tmp_path / "metrics.jsonl"), Listed()) as writers:
-        with pytest.raises(SettingsError, match="will not do"):
+        with pytest.raises(SettingsError, match="must be a string"):
             writers.write(0, {"x": "high"})  # type: ignore[dict-item]
         assert writers.set_aside == ()
 

@@ -318,7 +318,7 @@ def test_a_worker_reads_what_is_known_of_tasks() -> None:
             remote.report(success=task.id > 5, returns=0.0, lengths=1)
         while remote.known() is None or remote.known().counts.sum() < 400:  # type: ignore[union-attr]
             hub.drain()
-        known, own = remote.known(), teacher.curriculum.glimpse()
+        known, own = remote.known(), teacher.curriculum.task_sample()
         assert known is not None
         assert own is not None
         for name in ("tasks", "weights", "scores", "counts"):

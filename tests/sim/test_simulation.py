@@ -49,7 +49,7 @@ def test_a_simulated_run_goes_through_the_code_of_training() -> None:
     assert {
         "cursus.vector.make", "cursus.vector.base", "cursus.vector.serial", "cursus.vector.env_group",
         "cursus.vector.task_interface", "cursus.teacher.teacher",
-        "cursus.teacher.tickets", "cursus.curricula.learning_progress", "cursus.metrics.course",
+        "cursus.teacher.tickets", "cursus.curricula.progress.learning_progress", "cursus.metrics.curriculum_statistics",
         "cursus.metrics.rollup",
     } <= called  # fmt: skip
 

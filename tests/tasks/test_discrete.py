@@ -23,7 +23,7 @@ def test_numpy_ids_give_plain_tasks():
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, "3", True, None])
 def test_size_must_be_a_count(n):
-    with pytest.raises(SettingsError, match="whole number of at least 1"):
+    with pytest.raises(SettingsError, match="integer of at least 1"):
         Discrete(n)
 
 
@@ -65,7 +65,7 @@ def test_check_names_the_first_foreign_id(n, data):
 
 @pytest.mark.parametrize("ids", [5, [0.5], [True, False], ["1"], [[1, 2]], [None], [[1], [2, 3]]])
 def test_check_takes_flat_lists_of_whole_numbers_alone(ids):
-    with pytest.raises(TaskError, match="flat list of whole numbers"):
+    with pytest.raises(TaskError, match="flat list of integers"):
         Discrete(10).check(ids)
 
 

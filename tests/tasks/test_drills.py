@@ -41,7 +41,7 @@ def test_every_option_at_every_level_is_a_task() -> None:
     assert tasks.size == 8 + 2
     assert tasks[tasks.id("shooting", 0, 4)].params["weights"] == {"goal": 10.0, **RAMP.at(13)}
     assert tasks[tasks.id("games", 1)].label == "games/strong"
-    assert [tasks.place_of(task) for task in (0, 7, 8, 9)] == [0, 0, 1, 1]
+    assert [tasks.index_of(task) for task in (0, 7, 8, 9)] == [0, 0, 1, 1]
     assert tasks.stages() == {"shooting": [7], "games": [8, 9]}
     again = pickle.loads(pickle.dumps(tasks))  # noqa: S301 – our own
     assert [each.params for each in again] == [each.params for each in tasks]
@@ -66,7 +66,7 @@ def test_shares_are_kept_and_a_share_of_nothing_is_never_drawn() -> None:
         (lambda: cursus.tasks.Ramp(start={}, final={}, hold=-1), "hold"),
         (lambda: cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}}), cursus.tasks.Drill("a", {"x": {}})]), "same name"),
         (lambda: cursus.curricula.Practice(cursus.tasks.Drills([cursus.tasks.Drill("a", {"x": {}})]), "b"), "no drill 'b'"),
-        (lambda: cursus.curricula.Practice(cursus.tasks.Discrete(3), "b"), "will not do"),
+        (lambda: cursus.curricula.Practice(cursus.tasks.Discrete(3), "b"), "must be something like"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make, message: str) -> None:

@@ -308,13 +308,13 @@ def test_a_fingerprint_looks_at_few_tasks():
 
 
 def test_a_resumed_run_notices_another_generator_of_the_same_name(tmp_path):
-    def course(low):
+    def curriculum(low):
         def make(rng):
             return {"size": int(rng.integers(low, 20))}
 
         return cursus.Pool(Generated(make, seed=1), size=4)
 
-    cursus.Teacher(course(4), run=tmp_path / "run").close()
+    cursus.Teacher(curriculum(4), run=tmp_path / "run").close()
     with pytest.raises(SettingsError, match="fingerprint"):
-        cursus.Teacher.resume(course(5), tmp_path / "run")
-    cursus.Teacher.resume(course(4), tmp_path / "run").close()
+        cursus.Teacher.resume(curriculum(5), tmp_path / "run")
+    cursus.Teacher.resume(curriculum(4), tmp_path / "run").close()

@@ -435,7 +435,7 @@ def test_a_path_that_only_some_tasks_have_is_a_task_error():
           for low in (float("nan"), float("-inf"), "1", None, True)),
         (lambda: Span(-1.7e308, 1.7e308), "is too wide"),
         (lambda: Span(0, 2**63), "is too wide"),
-        (lambda: Span(0, 2, bins=0), "bins=0 must be a whole number of at least 1"),
+        (lambda: Span(0, 2, bins=0), "bins=0 must be an integer of at least 1"),
         (lambda: Span(0, 2, bins=4), "has only 3 numbers"),
     ],
 )  # fmt: skip

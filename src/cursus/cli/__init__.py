@@ -191,9 +191,7 @@ def train(
     resume: Annotated[Path | None, arg(help="Go on with this run, from its newest checkpoint.", metavar="RUN")] = None,
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
     algo: Annotated[str | None, arg(help="Instead of its agent: DDDQN, SAC, or sb3:PPO, sb3:SAC, … of SB3.")] = None,
-    num_workers: Annotated[
-        int | None, arg(help="Worker processes beside this one. Default: the cores less one.")
-    ] = None,
+    num_workers: Annotated[int | None, arg(help="Worker processes beside this one. Default: the cores less one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Train an agent under a curriculum: phases, opponents, self-play, checkpoints, evaluation."""

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cursus.replay import course_of, replay, what_if
+from cursus.replay import curriculum_of, replay, what_if
 from cursus.runs import RunFolder, read_events
 
 _SHOWN_DECISIONS = 12
@@ -57,7 +57,7 @@ def follow(console: Console, run: Path) -> None:
 
 def explain_task(run: Path, task: int) -> str:
     """What `cursus explain --task` says."""
-    return course_of(run).explain_task(task)
+    return curriculum_of(run).explain_task(task)
 
 
 def explain_data(run: Path, settings: Sequence[str]) -> dict[str, Any]:

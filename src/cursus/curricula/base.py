@@ -1,9 +1,11 @@
-"""The contract of a curriculum."""
+"""Curriculum: the contract of what picks tasks, and how its tags are packed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
 from cursus.tasks import Discrete, TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _MOST_WEIGHTS = 1 << 24
+_TAGS = 1 << 63
+_FEW_TAGS = 32
 
 
 class Curriculum(ABC):
@@ -31,6 +35,9 @@ class Curriculum(ABC):
     - **The cost of a draw or an update does not grow with the number of tasks** (or only with its logarithm).
     - Tags are for the curriculum's own use: what `sample` writes, `update` gets back. An episode that another
       curriculum drew has the tag `FOREIGN_TAG`.
+
+    Args:
+        tasks: the task space, or a number of tasks for `Discrete`.
     """
 
     def __init__(self, tasks: TaskSpace | int) -> None:
@@ -40,24 +47,24 @@ class Curriculum(ABC):
         self._owner: object | None = None
 
     def claim(self, owner: object) -> None:
-        """Belong to one teacher. A second one is refused: two authorities over one course would drift apart."""
+        """Belong to one teacher, `owner`. A second one is refused: two authorities over one curriculum would drift apart."""
         if self._owner is not None:
             raise SettingsError(
                 "this curriculum belongs to another teacher, or occurs twice in this one. Close that teacher, or make "
-                "a new curriculum for each place."
+                "a new curriculum for each."
             )
         self._owner = owner
-        for place, part in enumerate(self.parts()):
+        for index, part in enumerate(self.parts()):
             try:
                 part.claim(owner)
             except SettingsError:
-                for claimed in self.parts()[:place]:
+                for claimed in self.parts()[:index]:
                     claimed.release(owner)
                 self._owner = None
                 raise
 
     def release(self, owner: object) -> None:
-        """Be free again."""
+        """Be free again, if `owner` is the teacher that this belongs to."""
         if self._owner is owner:
             self._owner = None
             for part in self.parts():
@@ -82,7 +89,7 @@ class Curriculum(ABC):
         return next((bounds for bounds in found if bounds is not None), None)
 
     def peek(self, rng: TicketStream) -> Draw:
-        """What `sample` would draw, without anything having been drawn."""
+        """What `sample` would draw from `rng`, without anything having been drawn."""
         before = self.draw_state()
         draw = self.sample(rng)
         self.restore_draws(before)
@@ -93,7 +100,7 @@ class Curriculum(ABC):
         return [part.draw_state() for part in self.parts()]
 
     def restore_draws(self, before: Any) -> None:
-        """Undo what drawing has changed."""
+        """Undo what drawing has changed since `draw_state` gave `before`."""
         for part, state in zip(self.parts(), before, strict=True):
             part.restore_draws(state)
 
@@ -108,7 +115,7 @@ class Curriculum(ABC):
 
     @abstractmethod
     def update(self, episodes: Episodes) -> list[Decision]:
-        """Learn from episodes, and say what was decided."""
+        """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
 
     @abstractmethod
     def weights(self) -> FloatArray:
@@ -127,11 +134,11 @@ class Curriculum(ABC):
         """In words: what is practised now, why, and what is still missing for the next change."""
 
     def explain_task(self, task: int) -> str:
-        """In words: what is known of one task, and how often it is drawn."""
+        """In words: what is known of one `task` (an id), and how often it is drawn."""
         self.tasks.check([task])
         if self.tasks.size > _MOST_WEIGHTS:
             return f"{self.tasks.label(task)}: one of {self.tasks.size:,} tasks"
-        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × as often as by chance"
+        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -142,17 +149,68 @@ class Curriculum(ABC):
         return {}
 
     def progress_of(self, tasks: IntArray) -> FloatArray | None:
-        """The progress that is made on each of these tasks, if this curriculum measures it; NaN where it keeps no notes."""
+        """The progress on each of these `tasks` (ids), if this curriculum measures it; NaN where it keeps no notes."""
         return None
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
-        """What is known of up to `most` tasks, chosen once and for all, if this curriculum keeps notes on tasks."""
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
+        """What is known of up to `most` tasks (default 4096), always the same ones, if this curriculum keeps notes on tasks."""
         return None
 
     def _blank_weights(self) -> FloatArray:
         if self.tasks.size > _MOST_WEIGHTS:
             raise TaskError(f"{self.tasks!r} has {self.tasks.size:,} tasks, too many to list their weights.")
         return np.zeros(self.tasks.size)
+
+
+class TagLayout:
+    """How the 63 bits of a tag are shared: fields of fixed sizes, from the lowest, and above them the rest.
+
+    All tags are packed and unpacked here, and a value that does not fit is an error instead of another tag.
+
+    >>> layout = TagLayout(label=100, stage=8)
+    >>> tags = layout.pack(np.array([3, 4]), np.array([1, 1]), rest=2)
+    >>> [each.tolist() for each in layout.unpack(tags)]
+    [[3, 4], [1, 1], [2, 2]]
+    """
+
+    def __init__(self, **sizes: int) -> None:
+        self._sizes = sizes
+        self._strides = list(accumulate(sizes.values(), mul, initial=1))
+        self._room = _TAGS // self._strides[-1]
+
+    def check(self, **counts: int) -> None:
+        """Refuse more values of a field than there is room for."""
+        for name, count in counts.items():
+            if count > self._sizes[name]:
+                raise SettingsError(f"{count:,} {name}s are too many: at most {self._sizes[name]:,} are possible.")
+
+    def pack(self, first: IntArray | Sequence[int] | int, *fields: IntArray | int, rest: IntArray | int) -> IntArray:
+        """Tags from one value or array for each field, and for the rest."""
+        most = rest if isinstance(rest, int) else int(rest.max(initial=0))
+        if most >= self._room:
+            raise StateError(
+                f"a tag has no room for {most:,} above the fields {', '.join(self._sizes)}: fewer curricula inside each "
+                "other, or fewer parts in them, are possible."
+            )
+        tags = np.asarray(first, dtype=np.int64)
+        for column, stride in zip((*fields, rest), self._strides[1:], strict=True):
+            tags = tags + column * stride
+        return tags
+
+    def unpack(self, tags: IntArray) -> list[IntArray]:
+        """The fields of tags, and the rest."""
+        fields: list[IntArray] = []
+        for size in self._sizes.values():
+            tags, field = np.divmod(tags, size)
+            fields.append(field)
+        return [*fields, tags]
+
+    def unpack_lists(self, tags: IntArray) -> list[list[int]]:
+        """The same as lists, which costs next to nothing for a few tags."""
+        if len(tags) > _FEW_TAGS:
+            return [column.tolist() for column in self.unpack(tags)]
+        listed, sizes = tags.tolist(), (*self._sizes.values(), _TAGS)
+        return [[tag // stride % size for tag in listed] for stride, size in zip(self._strides, sizes, strict=True)]
 
 
 def one_task_space(curricula: Mapping[str, Curriculum]) -> TaskSpace:

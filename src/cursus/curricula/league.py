@@ -1,4 +1,4 @@
-"""Self-play: an archive of earlier selves that grows, and whom of them to meet next."""
+"""Self-play league: an archive of the learner's earlier selves, ratings, and whom of them to meet next."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
-
-ANCHORS = {"weak": 1000.0, "strong": 1110.0}
-"""Ratings of the scripted hockey players; the difference is that of their 200 games against each other."""
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 ARCHIVE, LATEST = "archive", "latest"
 STRATEGIES = ("pfsp", "skill", "random", "baseline", "newest")
@@ -25,6 +22,7 @@ _SHARES = {"pfsp": 0.5, "random": 0.3, "baseline": 0.2}
 _MEMORY = 0.05  # weight of a new result in the win rate against a member
 _LEARNER_GAIN, _MEMBER_GAIN = 16.0, 32.0  # points at stake in a game; those of a member shrink with its games
 _SCALE = 400.0  # points that make odds of ten to one
+_FIRST_RATING = 1000.0  # where nobody is anchored
 
 
 Strategies: TypeAlias = tuple[tuple[str, float], ...]
@@ -32,7 +30,7 @@ Strategies: TypeAlias = tuple[tuple[str, float], ...]
 
 
 class Facts(NamedTuple):
-    """What a task of the course says: whom it names, how members are drawn for it, and whether its games are rated."""
+    """What a task says: whom it names, how members are drawn for it, and whether its games are rated."""
 
     opponent: Any
     strategies: Strategies
@@ -45,11 +43,12 @@ class LeagueTasks(TaskSpace):
     def __init__(self, tasks: TaskSpace, members: Sequence[str], key: str = "opponent") -> None:
         self.base, self.members, self.key = tasks, list(members), key
         self.width = len(self.members) + 1
+        super().__init__(tasks.size * self.width)
 
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self.base.size * self.width
+    def split(self, task: int) -> tuple[int, int | None]:
+        """The task behind it, and the index of the member who is met, if one is."""
+        base, member = divmod(task, self.width)
+        return base, member - 1 if member else None
 
     def label(self, task: int) -> str:
         """That of the task behind it: who exactly is met makes no group of its own."""
@@ -57,9 +56,9 @@ class LeagueTasks(TaskSpace):
 
     def params(self, task: int) -> Any:
         """Those of the task behind it, with the member as the opponent."""
-        base, place = divmod(task, self.width)
+        base, member = self.split(task)
         params = self.base.params(base)
-        return params if place == 0 else {**params, self.key: self.members[place - 1]}
+        return params if member is None else {**params, self.key: self.members[member]}
 
     def settings(self) -> Mapping[str, Any]:
         """`tasks`, `members` and `key`."""
@@ -70,58 +69,78 @@ class LeagueTasks(TaskSpace):
 
 
 class League(Curriculum):
-    """Any course, with an archive of the learner's earlier selves to play against.
+    """Any curriculum, with an archive of the learner's earlier selves to play against.
 
     Every `every` episodes the learner is to be archived: a decision of the kind `snapshot` names the slot, and whoever
-    trains puts a copy of the learner there. Where `course` draws a task whose `opponent` is `"archive"`, a member is drawn
-    for it: `archive/0`, `archive/1`, …, or one of the `baselines`. How, is drawn from `shares`, or said by the task itself,
-    as in `"archive:skill"`:
+    trains puts a copy of the learner there. Where the curriculum draws a task whose opponent is `"archive"`, a member is
+    drawn for it: `archive/0`, `archive/1`, …, or one of the baselines. How, is drawn from `shares`, or said by the task
+    itself, as in `"archive:skill"`:
 
     - `pfsp`: prioritized fictitious self-play, in proportion to w·(1 − w), where w is the learner's win rate against it;
-    - `skill`: evenly among those whose rating is within `skill_range` of the learner's, or of all if there is none;
-    - `random`: evenly among the archived; `newest`: the one archived last; `baseline`: evenly among the baselines.
+    - `skill`: uniformly among those whose rating is within `skill_range` of the learner's, or of all if there is none;
+    - `random`: uniformly among the archived; `newest`: the one archived last; `baseline`: uniformly among the baselines.
 
-    As long as nobody is archived, a baseline is met. When all `slots` are taken, the member whom the learner beats most
+    As long as nobody is archived, a baseline is met. When all slots are taken, the member whom the learner beats most
     surely makes room, but never the newest.
 
-    Ratings are Elo's, read from the scores of episodes (1 won, 0.5 drawn, 0 lost). Those of `anchors` are fixed, so that
-    the whole scale keeps its meaning while the learner moves; a member begins with the learner's rating of that moment.
-    Only tasks whose params hold everything in `rated` count.
+    Ratings are Elo's, read from the scores of episodes (1 won, 0.5 drawn, 0 lost). A member begins with the learner's
+    rating of that moment.
+
+    Args:
+        curriculum: draws the tasks; some of their params name the archive as the opponent.
+        baselines: names of players who can always be met, at least one.
+        anchors: fixed ratings of players by name, so that the scale keeps its meaning while the learner moves (default:
+            none).
+        slots: number of earlier selves that are kept, at least 1 (default 16).
+        every: episodes between two snapshots, at least 1 (default 500).
+        shares: how often each strategy is used, by name; they need not add up to 1 (default: half `pfsp`, 0.3 `random`,
+            0.2 `baseline`).
+        skill_range: points of rating within which `skill` looks, above 0 (default 100).
+        rated: what the params of a task must hold for its games to count in ratings (default: nothing, all count).
+        key: where params name the opponent (default `"opponent"`).
+
+    >>> from cursus import Uniform
+    >>> from cursus.tasks import Named
+    >>> league = League(Uniform(Named({"self-play": {"opponent": "archive"}})), baselines=["scripted"])
+    >>> league.ratings()
+    {'scripted': 1000.0}
     """
 
     def __init__(
         self,
-        course: Curriculum,
+        curriculum: Curriculum,
         *,
+        baselines: Sequence[str],
+        anchors: Mapping[str, float] | None = None,
         slots: int = 16,
         every: int = 500,
         shares: Mapping[str, float] | None = None,
-        baselines: Sequence[str] = ("weak", "strong"),
-        anchors: Mapping[str, float] | None = None,
         skill_range: float = 100.0,
         rated: Mapping[str, Any] | None = None,
         key: str = "opponent",
     ) -> None:
-        check_kind("course", course, Curriculum, "Uniform(Named({'self-play': {'opponent': 'archive'}}))")
+        check_kind("curriculum", curriculum, Curriculum, "Uniform(Named({'self-play': {'opponent': 'archive'}}))")
         check_count("slots", slots)
         check_count("every", every)
         check_positive("skill_range", skill_range)
-        self._course = course
+        self._curriculum = curriculum
         self._shares = dict(_SHARES if shares is None else shares)
-        self._chances = check_shares(self._shares)
+        self._strategies = check_shares(self._shares)
         self._baselines = list(baselines)
+        if isinstance(baselines, str) or not all(isinstance(name, str) for name in self._baselines):
+            raise SettingsError(f"baselines={baselines!r:.80} must be a list of names, such as ['weak', 'strong'].")
         if not self._baselines:
             raise SettingsError("baselines=[] leaves nobody to play against before the first snapshot.")
         self._members = [*self._baselines, *(f"{ARCHIVE}/{slot}" for slot in range(slots))]
-        self._space = LeagueTasks(course.tasks, self._members, key)
+        self._space = LeagueTasks(curriculum.tasks, self._members, key)
         super().__init__(self._space)
-        self._anchors = dict(ANCHORS if anchors is None else anchors)
+        self._anchors = {} if anchors is None else dict(anchors)
         self._slots, self._every, self._skill_range = slots, every, skill_range
         self._rated = {} if rated is None else dict(rated)
         self._facts = lru_cache(maxsize=4096)(self._look_up)
         self._episodes = 0
         self._taken = 0
-        self._rating = float(np.mean(list(self._anchors.values()))) if self._anchors else 1000.0
+        self._rating = float(np.mean(list(self._anchors.values()))) if self._anchors else _FIRST_RATING
         count = len(self._members)
         self._ratings = np.array([self._anchors.get(name, self._rating) for name in self._members], dtype=np.float64)
         self._wins = np.full(count, 0.5)
@@ -136,8 +155,8 @@ class League(Curriculum):
         self._facts = lru_cache(maxsize=4096)(self._look_up)
 
     def parts(self) -> tuple[Curriculum, ...]:
-        """The course."""
-        return (self._course,)
+        """The curriculum."""
+        return (self._curriculum,)
 
     @property
     def score_bounds(self) -> tuple[float, float]:
@@ -161,9 +180,9 @@ class League(Curriculum):
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:
-        """Let the course draw, then draw members where it named the archive."""
-        how, who = rng.uniform().tolist(), rng.uniform().tolist()
-        draw = self._course.sample(rng)
+        """Let the curriculum draw, then draw members where it named the archive."""
+        how, who = (column.tolist() for column in rng.columns(2))
+        draw = self._curriculum.sample(rng)
         tasks = draw.tasks * self._space.width
         for row in range(len(tasks)):
             strategies = self._facts(int(draw.tasks[row])).strategies
@@ -172,9 +191,9 @@ class League(Curriculum):
         return Draw(tasks, draw.tags)
 
     def _meet(self, strategies: Strategies, how: float, who: float) -> int:
-        """The place of a member."""
-        chances = self._odds(next((name for name, bound in strategies if how < bound), strategies[-1][0]))
-        return min(int(np.searchsorted(np.cumsum(chances), who * chances.sum(), side="right")), len(chances) - 1)
+        """The index of a member."""
+        odds = self._odds(next((name for name, bound in strategies if how < bound), strategies[-1][0]))
+        return min(int(np.searchsorted(np.cumsum(odds), who * odds.sum(), side="right")), len(odds) - 1)
 
     def _odds(self, strategy: str) -> FloatArray:
         """How likely each member is under a strategy, up to a factor."""
@@ -193,17 +212,17 @@ class League(Curriculum):
         return odds
 
     def draw_state(self) -> Any:
-        """What drawing changes in the course."""
-        return self._course.draw_state()
+        """What drawing changes in the curriculum."""
+        return self._curriculum.draw_state()
 
     def restore_draws(self, before: Any) -> None:
         """Undo it."""
-        self._course.restore_draws(before)
+        self._curriculum.restore_draws(before)
 
     # ---- learning
 
     def update(self, episodes: Episodes) -> list[Decision]:
-        """Rate the games, let the course learn from its tasks, and archive the learner when it is time."""
+        """Rate the games, let the curriculum learn from its tasks, and archive the learner when it is time."""
         decisions: list[Decision] = []
         start = 0
         while start < len(episodes):
@@ -211,7 +230,7 @@ class League(Curriculum):
             run = episodes[start:stop]
             for task, score in zip(run.task.tolist(), run.score.tolist(), strict=True):
                 self._rate(task, score)
-            decisions += self._course.update(replace(run, task=run.task // self._space.width))
+            decisions += self._curriculum.update(replace(run, task=run.task // self._space.width))
             self._episodes += len(run)
             if self._episodes % self._every == 0:
                 decisions.append(self._archive(int(run.ticket[-1])))
@@ -219,20 +238,20 @@ class League(Curriculum):
         return decisions
 
     def _rate(self, task: int, score: float) -> None:
-        base, place = divmod(task, self._space.width)
+        base, member = self._space.split(task)
         opponent, _, rated = self._facts(base)
-        if place:
-            member = place - 1
+        if member is not None:
             self._wins[member] += _MEMORY * (score - self._wins[member])
             self._games[member] += 1
             opponent = self._members[member]
-        if not rated or not (place or opponent in self._anchors):
+        anchored = opponent in self._anchors
+        if not rated or (member is None and not anchored):
             return
-        theirs = self._anchors[opponent] if opponent in self._anchors else float(self._ratings[place - 1])
+        theirs = self._anchors[opponent] if anchored else float(self._ratings[member])
         surprise = score - 1.0 / (1.0 + 10.0 ** ((theirs - self._rating) / _SCALE))
         self._rating += _LEARNER_GAIN * surprise
-        if opponent not in self._anchors:
-            self._ratings[place - 1] -= _MEMBER_GAIN / (1.0 + self._games[place - 1] / 10.0) * surprise
+        if not anchored:
+            self._ratings[member] -= _MEMBER_GAIN / (1.0 + self._games[member] / 10.0) * surprise
 
     def _archive(self, ticket: int) -> Decision:
         archived = self._numbers[len(self._baselines) :]
@@ -260,7 +279,7 @@ class League(Curriculum):
             return Facts(None, (), False)
         opponent = params.get(self._space.key)
         rated = all(params.get(name, value) == value for name, value in self._rated.items())
-        strategies: Strategies = tuple(self._chances) if opponent == ARCHIVE else ()
+        strategies: Strategies = tuple(self._strategies) if opponent == ARCHIVE else ()
         if isinstance(opponent, str) and opponent.startswith(f"{ARCHIVE}:"):
             strategies = tuple(check_shares({opponent.removeprefix(f"{ARCHIVE}:"): 1.0}))
         return Facts(opponent, strategies, rated)
@@ -272,9 +291,9 @@ class League(Curriculum):
     # ---- telling
 
     def weights(self) -> FloatArray:
-        """The weights of the course, shared among members where it names the archive."""
+        """The weights of the curriculum, shared among members where it names the archive."""
         weights = self._blank_weights().reshape(-1, self._space.width)
-        for base, share in enumerate(self._course.weights().tolist()):
+        for base, share in enumerate(self._curriculum.weights().tolist()):
             strategies = self._facts(base).strategies if share else ()
             if strategies:
                 weights[base, 1:] = share * self._member_shares(strategies)
@@ -292,29 +311,29 @@ class League(Curriculum):
         return shares
 
     def progress_of(self, tasks: IntArray) -> FloatArray | None:
-        """As the course measures it."""
-        return self._course.progress_of(tasks // self._space.width)
+        """As the curriculum measures it."""
+        return self._curriculum.progress_of(tasks // self._space.width)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
-        """What the course knows."""
-        found = self._course.glimpse(most)
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
+        """What the curriculum knows."""
+        found = self._curriculum.task_sample(most)
         return None if found is None else replace(found, tasks=found.tasks * self._space.width)
 
     def explain_task(self, task: int) -> str:
-        """In the words of the course."""
-        return self._course.explain_task(task // self._space.width)
+        """In the words of the curriculum."""
+        return self._curriculum.explain_task(task // self._space.width)
 
     def explain(self) -> str:
-        """The course, the archive and the ratings."""
+        """The curriculum, the archive and the ratings."""
         missing = self._every - self._episodes % self._every
         archived = int(np.count_nonzero(self._numbers >= 0))
         text = f"League: {archived} of {self._slots} slots taken, the next snapshot in {missing:,} episodes; "
         text += f"rating {self._rating:.0f}"
         anchors = ", ".join(f"{name} {value:.0f}" for name, value in self._anchors.items())
-        return f"{self._course.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
+        return f"{self._curriculum.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables of the course, and a row for everybody who can be met."""
+        """The tables of the curriculum, and a row for everybody who can be met."""
         rows = [
             {
                 "member": self._members[member],
@@ -325,12 +344,12 @@ class League(Curriculum):
             }
             for member in self._present().tolist()
         ]
-        return {**self._course.status(), "league": rows}
+        return {**self._curriculum.status(), "league": rows}
 
     def state(self) -> Tree:
-        """The archive, the ratings, and the state of the course."""
+        """The archive, the ratings, and the state of the curriculum."""
         return {
-            "course": self._course.state(),
+            "curriculum": self._curriculum.state(),
             "episodes": self._episodes,
             "taken": self._taken,
             "rating": self._rating,
@@ -342,12 +361,12 @@ class League(Curriculum):
 
     def load(self, state: Tree) -> None:
         """Continue from there."""
-        course, episodes, taken, rating, *columns = take(
-            state, "course", "episodes", "taken", "rating", "ratings", "wins", "games", "numbers"
+        curriculum, episodes, taken, rating, *columns = take(
+            state, "curriculum", "episodes", "taken", "rating", "ratings", "wins", "games", "numbers"
         )
         if any(np.shape(column) != (len(self._members),) for column in columns):
             raise StateError(f"this state is of a league of another size than {len(self._members)} members.")
-        self._course.load(course)
+        self._curriculum.load(curriculum)
         self._episodes, self._taken, self._rating = int(episodes), int(taken), float(rating)
         self._ratings, self._wins = (np.array(column, dtype=np.float64) for column in columns[:2])
         self._games, self._numbers = (np.array(column, dtype=np.int64) for column in columns[2:])
@@ -355,12 +374,12 @@ class League(Curriculum):
     def settings(self) -> Mapping[str, Any]:
         """Everything that the constructor takes."""
         return {
-            "course": self._course,
+            "curriculum": self._curriculum,
+            "baselines": self._baselines,
+            "anchors": self._anchors,
             "slots": self._slots,
             "every": self._every,
             "shares": self._shares,
-            "baselines": self._baselines,
-            "anchors": self._anchors,
             "skill_range": self._skill_range,
             "rated": self._rated,
             "key": self._space.key,

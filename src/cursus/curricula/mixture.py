@@ -1,4 +1,4 @@
-"""Two curricula at once."""
+"""Mixture curriculum: two curricula at once, each for a share of the tickets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, one_task_space, take
+from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
+_TAGS = TagLayout(part=2)  # the rest is the tag of that part
 _MOST_LISTED = 1 << 24
 
 
@@ -21,6 +22,11 @@ class Mixture(Curriculum):
 
     Both learn from every episode. An episode that the other one drew comes with `FOREIGN_TAG`, so that a curriculum
     can use what it says about the task without taking it for a draw of its own.
+
+    Args:
+        first: a curriculum.
+        second: another one over the same task space.
+        share: probability that a ticket is drawn by `first`, in [0, 1].
 
     >>> from cursus import Uniform
     >>> mix = Mixture(Uniform(10), Uniform(10, ids=[9]), share=0.2)
@@ -48,16 +54,16 @@ class Mixture(Curriculum):
         tags = np.empty(len(rng), dtype=np.int64)
         for which, draw in enumerate(draws):
             tasks[from_second == which] = draw.tasks
-            tags[from_second == which] = draw.tags * 2 + which
+            tags[from_second == which] = _TAGS.pack(which, rest=draw.tags)
         return Draw(tasks, tags)
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Show both parts every episode, under the tags that each of them gave."""
         decisions: list[Decision] = []
-        foreign = episodes.tag == FOREIGN_TAG
+        drawn_by, inner = _TAGS.unpack(episodes.tag)
         for which, part in enumerate(self._parts):
-            own = ~foreign & (episodes.tag % 2 == which)
-            decisions += part.update(episodes.with_tags(np.where(own, episodes.tag // 2, FOREIGN_TAG)))
+            own = (episodes.tag != FOREIGN_TAG) & (drawn_by == which)
+            decisions += part.update(episodes.with_tags(np.where(own, inner, FOREIGN_TAG)))
         return sorted(decisions, key=lambda decision: decision.ticket)
 
     def weights(self) -> FloatArray:
@@ -70,16 +76,16 @@ class Mixture(Curriculum):
         found = (part.progress_of(tasks) for part in self._parts)
         return next((progress for progress in found if progress is not None), None)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """The notes of the first of both that keeps some, with the weights of both in their shares."""
-        found = [part.glimpse(most) for part in self._parts]
-        known = next((glimpse for glimpse in found if glimpse is not None), None)
+        found = [part.task_sample(most) for part in self._parts]
+        known = next((sample for sample in found if sample is not None), None)
         if known is None:
             return None
         weights = np.zeros(len(known.tasks))
-        for share, part, glimpse in zip((self._share, 1 - self._share), self._parts, found, strict=True):
-            if glimpse is not None and np.array_equal(glimpse.tasks, known.tasks):
-                weights += share * glimpse.weights
+        for share, part, sample in zip((self._share, 1 - self._share), self._parts, found, strict=True):
+            if sample is not None and np.array_equal(sample.tasks, known.tasks):
+                weights += share * sample.weights
             elif self.tasks.size <= _MOST_LISTED:  # of a larger space weights cannot be listed: they are left out
                 weights += share * part.weights()[known.tasks]
         return replace(known, weights=weights)

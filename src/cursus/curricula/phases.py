@@ -1,4 +1,4 @@
-"""One curriculum after another, by the clock of practice or behind a gate."""
+"""Phases: one curriculum after another, each for a number of episodes or steps, or until its gate opens."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, one_task_space, take
-from cursus.curricula.gates import Gate, Verdict
+from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
+from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 
 @dataclass(frozen=True)
 class Phase:
     """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever.
 
-    With a `gate` it ends as soon as the gate opens, and at the latest when its number is reached.
+    Args:
+        name: the name, unique among the phases; it does not begin with `$`.
+        curriculum: what is practised.
+        episodes: how many episodes it lasts, at least 1 (default None).
+        steps: how many environment steps it lasts, at least 1, instead of `episodes` (default None).
+        gate: ends the phase as soon as it opens, and at the latest when the number is reached (default None).
     """
 
     name: str
@@ -52,10 +57,13 @@ class Phases(Curriculum):
     A phase counts the episodes that it drew itself: those still under way from the phase before belong to that one.
     When the last phase has a length, its end is a decision too, and it goes on.
 
+    Args:
+        phases: at least one `Phase`; all but the last must end some time. All share one task space.
+
     >>> from cursus import Uniform
     >>> from cursus.curricula import Phase
-    >>> course = Phases([Phase("warm-up", Uniform(4, ids=[0]), episodes=100), Phase("all", Uniform(4))])
-    >>> print(course.explain())
+    >>> curriculum = Phases([Phase("warm-up", Uniform(4, ids=[0]), episodes=100), Phase("all", Uniform(4))])
+    >>> print(curriculum.explain())
     Phase 1 of 2, 'warm-up': 0 of 100 episodes done.
     Uniform: each of 1 tasks is equally likely. This never changes.
     """
@@ -64,20 +72,21 @@ class Phases(Curriculum):
         self._phases = list(phases)
         if not self._phases:
             raise SettingsError("Phases([]) has no phase.")
-        for place, phase in enumerate(self._phases):
+        for index, phase in enumerate(self._phases):
             check_kind("a phase", phase, Phase, "Phase('warm-up', Uniform(10), episodes=100)")
-            if phase.name in {other.name for other in self._phases[:place]}:
+            if phase.name in {other.name for other in self._phases[:index]}:
                 raise SettingsError(f"two phases are named {phase.name!r}.")
-            if phase.length()[0] is None and phase.gate is None and place < len(self._phases) - 1:
+            if phase.length()[0] is None and phase.gate is None and index < len(self._phases) - 1:
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
+        self._tags = TagLayout(phase=len(self._phases))  # the rest is the tag of the phase's own curriculum
         self._completed = False
         self._lasted: list[int] = []
         self._enter(0)
 
-    def _enter(self, place: int) -> None:
-        self._now, self._done = place, 0
-        gate = self._phases[place].gate
+    def _enter(self, index: int) -> None:
+        self._now, self._done = index, 0
+        gate = self._phases[index].gate
         self._evidence = None if gate is None else gate.open(lowest=True)
 
     @property
@@ -97,31 +106,30 @@ class Phases(Curriculum):
     def sample(self, rng: TicketStream) -> Draw:
         """Let the present phase draw."""
         draw = self._phases[self._now].curriculum.sample(rng)
-        return Draw(draw.tasks, draw.tags * len(self._phases) + self._now)
+        return Draw(draw.tasks, self._tags.pack(self._now, rest=draw.tags))
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Give every episode to the phase that drew it, and count."""
         decisions: list[Decision] = []
+        phases, inner = self._tags.unpack(episodes.tag)
+        origins = np.where(episodes.tag == FOREIGN_TAG, FOREIGN_TAG, phases).tolist()
         start = 0
         while start < len(episodes):
-            place, own = self._origin(int(episodes.tag[start]))
+            origin = origins[start]
             stop = start + 1
-            while stop < len(episodes) and self._origin(int(episodes.tag[stop])) == (place, own):
+            while stop < len(episodes) and origins[stop] == origin:
                 stop += 1
-            counts = own and place == self._now
-            if counts:
+            if origin == self._now:
                 stop = start + self._until_the_end(episodes.length[start:stop])
             run = episodes[start:stop]
-            tags = run.tag // len(self._phases) if own else run.tag
-            decisions += self._phases[place].curriculum.update(run.with_tags(tags))
-            if counts:
+            if origin == FOREIGN_TAG:
+                decisions += self._phases[self._now].curriculum.update(run)
+            else:
+                decisions += self._phases[origin].curriculum.update(run.with_tags(inner[start:stop]))
+            if origin == self._now:
                 decisions += self._count(run)
             start = stop
         return decisions
-
-    def _origin(self, tag: int) -> tuple[int, bool]:
-        """The phase that an episode belongs to, and whether it was drawn here."""
-        return (self._now, False) if tag == FOREIGN_TAG else (tag % len(self._phases), True)
 
     def _until_the_end(self, lengths: IntArray) -> int:
         """How many of these episodes the present phase still takes."""
@@ -144,10 +152,10 @@ class Phases(Curriculum):
         passed = self._evidence is not None and self._evidence.add(bool(run.success[-1])) is Verdict.PROMOTE
         if not passed and (length is None or self._done < length):
             return []
-        figures: dict[str, Any] = {"phase": phase.name, unit: self._done, "needed": length}
+        evidence: dict[str, Any] = {"phase": phase.name, unit: self._done, "needed": length}
         why = f"{self._done:,} {unit}" if length is None else f"{self._done:,} of {length:,} {unit}"
         if self._evidence is not None:
-            figures |= {"passed": passed, "gate": self._evidence.figures()}
+            evidence |= {"passed": passed, "gate": self._evidence.summary()}
             why += (
                 f"; gate opened: {self._evidence.because(Verdict.PROMOTE)}"
                 if passed
@@ -155,11 +163,11 @@ class Phases(Curriculum):
             )
         if self._now == len(self._phases) - 1:
             self._completed = True
-            return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", figures)]
+            return [Decision("completion", ticket, f"last phase '{phase.name}' completed: {why}; it goes on", evidence)]
         self._lasted.append(self._done)
         self._enter(self._now + 1)
         text = f"phase '{phase.name}' ended after {why}: on to '{self.phase}'"
-        return [Decision("phase", ticket, text, {**figures, "next": self.phase})]
+        return [Decision("phase", ticket, text, {**evidence, "next": self.phase})]
 
     def weights(self) -> FloatArray:
         """Those of the present phase."""
@@ -169,12 +177,12 @@ class Phases(Curriculum):
         """As the present phase measures it."""
         return self._phases[self._now].curriculum.progress_of(tasks)
 
-    def glimpse(self, most: int = 4096) -> Glimpse | None:
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
         """The notes of the present phase."""
-        return self._phases[self._now].curriculum.glimpse(most)
+        return self._phases[self._now].curriculum.task_sample(most)
 
     def state(self) -> Tree:
-        """The place in the sequence, and the states of all phases."""
+        """The phase that it is in, and the states of all phases."""
         return {
             "now": self._now,
             "done": self._done,
@@ -185,7 +193,7 @@ class Phases(Curriculum):
         }
 
     def load(self, state: Tree) -> None:
-        """Continue from a place in the sequence."""
+        """Continue from a phase of the sequence."""
         now, done, completed, gate, lasted, phases = take(state, "now", "done", "completed", "gate", "lasted", "phases")
         if set(phases) != {phase.name for phase in self._phases} or not 0 <= now < len(self._phases):
             raise StateError(f"this state has the phases {sorted(phases)}: it belongs to other settings.")
@@ -216,10 +224,10 @@ class Phases(Curriculum):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """A row per phase, and the tables of the present one."""
         rows = []
-        for place, phase in enumerate(self._phases):
+        for index, phase in enumerate(self._phases):
             length, unit = phase.length()
-            standing = "done" if place < self._now else "current" if place == self._now else "ahead"
-            done = self._done if place == self._now else self._lasted[place] if place < self._now else 0
+            standing = "done" if index < self._now else "current" if index == self._now else "ahead"
+            done = self._done if index == self._now else self._lasted[index] if index < self._now else 0
             rows.append({"phase": phase.name, "status": standing, "done": done, "of": length, "unit": unit})
         return {"phases": rows, **self._phases[self._now].curriculum.status()}
 

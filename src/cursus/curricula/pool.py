@@ -1,4 +1,4 @@
-"""Learning progress over more tasks than can be kept in mind: a pool of some of them, the worst replaced by new ones."""
+"""Pool curriculum: learning progress over a pool of tasks from a huge space, the worst replaced by new ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.learning_progress import LearningProgress, Signal, some_of
 from cursus.curricula.progress import Progress
+from cursus.curricula.progress.learning_progress import LearningProgress, Signal, some_of
 from cursus.errors import SettingsError, StateError
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Tree
+from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
-_NEW_TASKS, _TIES = 3, 4  # purposes of the random streams
 _TRIES = 16
 _NEARLY_ALL = 8  # up to so many times the pool, new tasks are drawn from a list of those that are free
 _ROUNDS_PER_POOL = 10
@@ -25,47 +24,53 @@ _SHORTEST_ROUND = 16
 _LITTLE = 0.25  # measured: higher shares send away what has only begun to be learned
 
 
-class _Places(TaskSpace):
-    """The places of a pool, each labelled as the task that holds it."""
+class _Slots(TaskSpace):
+    """The slots of a pool, each labelled as the task in it."""
 
     def __init__(self, space: TaskSpace, ids: IntArray) -> None:
+        super().__init__(len(ids))
         self._space, self._ids = space, ids
 
-    @property
-    def size(self) -> int:
-        """How many places there are."""
-        return len(self._ids)
-
     def label(self, task: int) -> str:
-        """The label of the task in this place, with its number."""
+        """The label of the task in this slot, with its number."""
         held = int(self._ids[task])
         return f"{self._space.label(held)} (task {held})"
 
     def params(self, task: int) -> Any:
-        """The parameters of the task in this place."""
+        """The parameters of the task in this slot."""
         return self._space.params(int(self._ids[task]))
 
     def settings(self) -> Mapping[str, Any]:
-        """How many places there are."""
+        """How many slots there are."""
         return {"size": self.size}
 
 
 class Pool(Curriculum):
     """Learning progress over a pool of `size` tasks from a space of any size.
 
-    Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does; `progress`, `focus`, `floor`
-    and `signal` mean what they mean there. After every tenth of `size` results (at least 16) the worst tasks make room
-    for new ones: those that have brought at least `min_presentations` results, are among the worst `worst_share` of the
-    pool, and promise at most a quarter of what a new task or the average does; at most one for each result since the
-    last time. New tasks are drawn evenly from the space, from a stream of their own (`seed`); one that was evicted may
-    return, and then begins anew.
+    Tasks are drawn from the pool with replacement, by weight, as `LearningProgress` does. After every tenth of `size`
+    results (at least 16) the worst tasks make room for new ones: those that have brought at least `min_presentations`
+    results, are among the worst `worst_share` of the pool, and promise at most a quarter of what a new task or the average
+    does; at most one for each result since the last time. New tasks are drawn uniformly from the space; one that was
+    evicted may return, and then starts from nothing. A result for a task that was evicted while its episode ran is not
+    credited to the task that took its place.
 
-    The pool is full from the start, or begins with `initial` tasks and grows by one with every result. A result for a
-    task that was evicted while its episode ran is not credited to the task that took its place.
+    Args:
+        tasks: the task space, or a number of tasks.
+        size: number of tasks in the pool, from 1 to the size of the space (default 1000).
+        initial: tasks to begin with, from 1 to `size`; the pool then grows by one with every result (default None: it is
+            full from the start).
+        min_presentations: results that a task must have brought before it may go, at least 1 (default 25).
+        worst_share: share of the pool that may go, in [0, 1] (default 0.4).
+        progress: see `LearningProgress`, as for the next three (default `Trend()`).
+        focus: power of a score in its weight, above 0 (default 3).
+        floor: share of uniform draws, in [0, 1] (default 0.1).
+        signal: `"score"` (default) or `"return"`.
+        seed: of the stream that new tasks are drawn from (default 0).
 
     >>> from cursus.tasks import Generated
-    >>> course = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
-    >>> len(course.members()), course.evicted
+    >>> curriculum = Pool(Generated(lambda rng: {"seed": int(rng.integers(2**31))}), size=64)
+    >>> len(curriculum.members()), curriculum.evicted
     (64, 0)
     """
 
@@ -99,8 +104,8 @@ class Pool(Curriculum):
         self._initial, self._least, self._worst = initial, int(min_presentations), float(worst_share)
         self._seed = check_seed(seed)
         self._ids = np.full(size, -1, dtype=np.int64)
-        self._serials = np.full(size, -1, dtype=np.int64)  # which of all tasks ever created holds a place
-        self._place: dict[int, int] = {}
+        self._serials = np.full(size, -1, dtype=np.int64)  # which of all tasks ever created is in a slot
+        self._slot: dict[int, int] = {}
         self._filled = 0
         self._results = 0
         self.created = 0
@@ -108,7 +113,7 @@ class Pool(Curriculum):
         self.evicted = 0
         """How many tasks left it again."""
         self._inner = LearningProgress(
-            _Places(self.tasks, self._ids), progress=progress, focus=focus, floor=floor, signal=signal
+            _Slots(self.tasks, self._ids), progress=progress, focus=focus, floor=floor, signal=signal
         )
         self._round = max(size // _ROUNDS_PER_POOL, _SHORTEST_ROUND)
         self._create(np.arange(size if initial is None else initial))
@@ -122,34 +127,31 @@ class Pool(Curriculum):
 
     def sample(self, rng: TicketStream) -> Draw:
         """By weight; the tag says which of all tasks ever created was meant."""
-        places = self._inner.sample(rng).tasks % self._filled  # while the pool grows, empty places stand for filled ones
-        return Draw(self._ids[places], self._serials[places])
+        slots = self._inner.sample(rng).tasks
+        return Draw(self._ids[slots], self._serials[slots])
 
     def members(self) -> IntArray:
         """The ids of the tasks in the pool."""
         return self._ids[: self._filled].copy()
 
     def member_weights(self) -> FloatArray:
-        """The share of each of the `members`."""
-        places = np.arange(len(self._ids)) % self._filled
-        weights = np.zeros(self._filled)
-        np.add.at(weights, places, self._inner.weights())
-        return weights
+        """The share of each of the `members`, in their order."""
+        return self._inner.filled_weights()
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of those that are in the pool."""
-        places = self._places_of(tasks)
-        return np.where(places < 0, np.nan, self._inner.progress_of(places))
+        """The scores of those `tasks` that are in the pool."""
+        slots = self._slots_of(tasks)
+        return np.where(slots < 0, np.nan, self._inner.progress_of(slots))
 
-    def glimpse(self, most: int = 4096) -> Glimpse:
+    def task_sample(self, most: int = 4096) -> TaskSample:
         """Members of the pool."""
-        places = some_of(self._filled, most)
-        scores, counts = self._inner.progress_of(places), self._inner.counts[places]
-        return Glimpse(self._ids[places], self.member_weights()[places], scores, counts, self._filled)
+        slots = some_of(self._filled, most)
+        scores, counts = self._inner.progress_of(slots), self._inner.counts[slots]
+        return TaskSample(self._ids[slots], self.member_weights()[slots], scores, counts, self._filled)
 
-    def _places_of(self, tasks: IntArray) -> IntArray:
-        """The place of each task in the pool, or -1."""
-        return np.array([self._place.get(task, -1) for task in tasks.tolist()], dtype=np.int64)
+    def _slots_of(self, tasks: IntArray) -> IntArray:
+        """The slot of each task in the pool, or -1."""
+        return np.array([self._slot.get(task, -1) for task in tasks.tolist()], dtype=np.int64)
 
     def weights(self) -> FloatArray:
         """The shares of the pool's tasks, and 0 for all others."""
@@ -177,13 +179,13 @@ class Pool(Curriculum):
         return decisions
 
     def _learn(self, episodes: Episodes) -> list[Decision]:
-        places = self._places_of(episodes.task)
-        ours = (places >= 0) & ((episodes.tag == FOREIGN_TAG) | (self._serials[places] == episodes.tag))
-        credited = replace(episodes, task=places)[ours]
+        slots = self._slots_of(episodes.task)
+        ours = (slots >= 0) & ((episodes.tag == FOREIGN_TAG) | (self._serials[slots] == episodes.tag))
+        credited = replace(episodes, task=slots)[ours]
         return [self._with_ids(decision) for decision in self._inner.update(credited)]
 
     def _with_ids(self, decision: Decision) -> Decision:
-        """The same decision with the ids of tasks in place of their places."""
+        """The same decision with the ids of tasks instead of their slots."""
         named = {key: self._ids[decision.evidence[key]].tolist() for key in ("tasks", "before")}
         return replace(decision, evidence={**decision.evidence, **named})
 
@@ -198,15 +200,17 @@ class Pool(Curriculum):
             return []
         decision = self._say_eviction(ticket, going, worth, limit)
         for task in self._ids[going].tolist():
-            del self._place[task]
+            del self._slot[task]
         self.evicted += len(going)
         self._inner.renew(going)
         self._create(going)
         return [decision]
 
-    def _ties(self, places: IntArray) -> FloatArray:
+    def _ties(self, slots: IntArray) -> FloatArray:
         """A random number for each task, by which equals are told apart."""
-        stream = [TicketStream(self._seed, serial, 1, purpose=_TIES).uniform()[0] for serial in self._serials[places].tolist()]
+        stream = [
+            TicketStream(self._seed, serial, 1, purpose=Purpose.TIES).uniform()[0] for serial in self._serials[slots].tolist()
+        ]
         return np.array(stream)
 
     def _say_eviction(self, ticket: int, going: IntArray, worth: FloatArray, limit: float) -> Decision:
@@ -226,19 +230,19 @@ class Pool(Curriculum):
         }
         return Decision("eviction", ticket, text, evidence)
 
-    def _create(self, places: IntArray) -> None:
-        """A new task for each of these places."""
-        for place, task in zip(places.tolist(), self._new_tasks(len(places)), strict=True):
-            self._place[task] = place
-            self._ids[place] = task
-            self._serials[place] = self.created
+    def _create(self, slots: IntArray) -> None:
+        """A new task for each of these slots."""
+        for slot, task in zip(slots.tolist(), self._new_tasks(len(slots)), strict=True):
+            self._slot[task] = slot
+            self._ids[slot] = task
+            self._serials[slot] = self.created
             self.created += 1
-        self._filled = len(self._place)
-        self._inner.speak_of(self._filled)
+        self._filled = len(self._slot)
+        self._inner.fill(self._filled)
 
     def _new_tasks(self, count: int) -> Iterator[int]:
-        """Tasks that are not in the pool, drawn evenly; each is taken before the next is asked for."""
-        stream = TicketStream(self._seed, self.created, count, purpose=_NEW_TASKS)
+        """Tasks that are not in the pool, drawn uniformly; each is taken before the next is asked for."""
+        stream = TicketStream(self._seed, self.created, count, purpose=Purpose.NEW_TASKS)
         if self.tasks.size <= _NEARLY_ALL * len(self._ids):
             free = np.setdiff1d(np.arange(self.tasks.size), self._ids).tolist()
             for luck in stream.uniform().tolist():
@@ -248,8 +252,8 @@ class Pool(Curriculum):
             return
         tries = np.stack([stream.integers(self.tasks.size) for _ in range(_TRIES)], axis=1)
         for candidates in tries.tolist():
-            task = next((each for each in candidates if each not in self._place), candidates[-1])
-            while task in self._place:
+            task = next((each for each in candidates if each not in self._slot), candidates[-1])
+            while task in self._slot:
                 task = (task + 1) % self.tasks.size
             yield task
 
@@ -258,12 +262,12 @@ class Pool(Curriculum):
     def explain_task(self, task: int) -> str:
         """What is known of a task, if it is in the pool."""
         self.tasks.check([task])
-        if task not in self._place:
+        if task not in self._slot:
             return f"{self.tasks.label(task)} (task {task}): not in the pool"
-        return self._inner.explain_task(self._place[task])
+        return self._inner.explain_task(self._slot[task])
 
     def explain(self, task: int | None = None) -> str:
-        """How full the pool is and what is practised most; or what is known of one task."""
+        """How full the pool is and what is practised most; or what is known of one `task`."""
         if task is not None:
             return self.explain_task(task)
         return (
@@ -284,7 +288,7 @@ class Pool(Curriculum):
     # ---- saving
 
     def state(self) -> Tree:
-        """Who holds which place, and what is known of each."""
+        """Which task is in which slot, and what is known of each."""
         return {
             "ids": self._ids.copy(),
             "serials": self._serials.copy(),
@@ -303,9 +307,9 @@ class Pool(Curriculum):
         self.tasks.check(np.asarray(ids)[:filled])
         self._inner.load(inner)
         self._ids[:], self._serials[:] = ids, serials
-        self._place = {task: place for place, task in enumerate(self._ids[:filled].tolist())}
+        self._slot = {task: slot for slot, task in enumerate(self._ids[:filled].tolist())}
         self._filled = filled
-        self._inner.speak_of(filled)
+        self._inner.fill(filled)
         self.created, self.evicted, self._results = int(created), int(evicted), int(results)
 
     def settings(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""One drill, with numbers that change with practice."""
+"""Practice of one drill: options drawn in their shares, with numbers that change with practice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, Tree
 class Practice(Curriculum):
     """The options of one drill in their shares, each episode at the level that the drill's ramp has reached.
 
-    Every episode draws its option anew, and keeps its numbers to its end. The ramp counts episodes that were drawn here and
-    have ended.
+    The option is resampled for every episode, which keeps its numbers to its end. The ramp counts episodes that were drawn
+    here and have ended.
+
+    Args:
+        tasks: the drills.
+        drill: the name of the one that is practised.
 
     >>> from cursus.randomness import TicketStream
     >>> from cursus.tasks import Drill, Drills

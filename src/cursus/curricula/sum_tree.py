@@ -1,4 +1,4 @@
-"""Weights that change one by one, and draws in proportion to them."""
+"""Sum tree: weights that change one by one, and draws in proportion to them, both in logarithmic time."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class SumTree:
         """The sum of all weights."""
         return float(self._levels[-1].sum())
 
-    def set(self, places: IntArray, weights: FloatArray) -> None:
-        """Give some things new weights. A place that is named twice keeps the last."""
-        self._levels[0].reshape(-1)[places] = weights
+    def set(self, indices: IntArray, weights: FloatArray) -> None:
+        """Give some things new weights. An index that is named twice keeps the last weight."""
+        self._levels[0].reshape(-1)[indices] = weights
         for below, above in zip(self._levels, self._levels[1:], strict=False):
-            places = places // _BRANCHES
-            above.reshape(-1)[places] = below[places].sum(axis=1)
+            indices = indices // _BRANCHES
+            above.reshape(-1)[indices] = below[indices].sum(axis=1)
 
     def set_all(self, weights: FloatArray) -> None:
         """Give everything a new weight."""

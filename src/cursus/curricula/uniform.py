@@ -1,4 +1,4 @@
-"""Every task equally often."""
+"""Uniform curriculum: every task equally often."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, Tree
 
 class Uniform(Curriculum):
     """Every task of the space equally often, or every task in `ids`.
+
+    Args:
+        tasks: the task space, or a number of tasks.
+        ids: the tasks to draw from; one that is named twice is drawn twice as often (default None: all).
 
     >>> from cursus.randomness import TicketStream
     >>> from cursus.tasks import Discrete

@@ -1,8 +1,7 @@
-"""Numbers about a course: what they mean, how they are gathered, where they are written."""
+"""Metrics of a run: what they mean, how they are gathered, where they are written."""
 
-from cursus.metrics.course import CurriculumStatistics
-from cursus.metrics.gini import effective_number, entropy, gini, normalised_entropy
-from cursus.metrics.names import DEFINITIONS, definition
+from cursus.metrics.curriculum_statistics import CurriculumStatistics
+from cursus.metrics.definitions import DEFINITIONS, definition
 from cursus.metrics.rollup import Rollup
 from cursus.metrics.writers import (
     CsvWriter,
@@ -25,9 +24,5 @@ __all__ = [
     "Writer",
     "Writers",
     "definition",
-    "effective_number",
-    "entropy",
-    "gini",
-    "normalised_entropy",
     "read_metrics",
 ]

@@ -1,4 +1,4 @@
-"""From many infos to one row of figures per epoch, in constant memory."""
+"""Rollup: from the infos of environments to one row of metrics per epoch, in constant memory."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ class Rollup:
     """Takes the infos of environments and gives, once per epoch, a mean or a sum for every key.
 
     Nested keys are joined with `/`. Keys that speak of `this_epoch` are counts and are summed, everything else is
-    averaged. `prefix` is put before keys that do not begin with it. What is no number (text, `None`, arrays of several)
+    averaged. What is not a number (text, `None`, arrays of several)
     or not finite is left out and counted, so that nothing goes missing unseen: `rollup/values` were taken,
-    `rollup/skipped` were not, `rollup/not_finite` of these because they are not finite. At most `max_keys` keys are
-    kept in an epoch; `rollup/dropped_keys` counts the values of further ones.
+    `rollup/skipped` were not, `rollup/not_finite` of these because they are not finite.
+
+    Args:
+        prefix: put before keys that do not begin with it (default `"env_"`).
+        max_keys: number of keys that are kept in an epoch, at least 1 (default 10,000); `rollup/dropped_keys` counts the
+            values of further ones.
 
     >>> rollup = Rollup()
     >>> rollup.add({"score": 1.0, "episode": {"l": 20}, "samples_this_epoch": 2})
     >>> rollup.add({"score": 0.0, "samples_this_epoch": 3, "map": "maze"})
-    >>> figures = rollup.report()
-    >>> figures["env_score"], figures["env_episode/l"], figures["env_samples_this_epoch"], figures["rollup/skipped"]
+    >>> metrics = rollup.report()
+    >>> metrics["env_score"], metrics["env_episode/l"], metrics["env_samples_this_epoch"], metrics["rollup/skipped"]
     (0.5, 20.0, 5.0, 1.0)
     """
 
@@ -51,13 +55,13 @@ class Rollup:
     # ---- what comes in
 
     def add(self, info: Mapping[str, Any] | None) -> None:
-        """Take the info of one environment."""
+        """Take the `info` of one environment."""
         if info is not None:
             check_kind("info", info, Mapping, "{'score': 1.0}: the info of one environment")
             self._take_all("", info, _DEEPEST)
 
     def add_vector(self, infos: Mapping[str, Any] | None) -> None:
-        """Take the infos of a Gymnasium vector environment: arrays with one row per environment.
+        """Take the `infos` of a Gymnasium vector environment: arrays with one row per environment.
 
         Where there is a mask `_key` (or one for the dict that the key is in), only the rows that it marks count.
         """
@@ -133,18 +137,18 @@ class Rollup:
     # ---- what goes out
 
     def report(self) -> dict[str, float]:
-        """The figures of the epoch that ends here; the next one begins with nothing."""
-        figures = {name: total if _SUMMED in name else total / self._counts[name] for name, total in self._sums.items()}
-        figures[f"{_OWN}values"] = float(sum(self._counts.values()))
-        figures[f"{_OWN}skipped"] = float(self._skipped)
-        figures[f"{_OWN}not_finite"] = float(self._not_finite)
-        figures[f"{_OWN}dropped_keys"] = float(self._dropped)
+        """The metrics of the epoch that ends here; the next one begins with nothing."""
+        metrics = {name: total if _SUMMED in name else total / self._counts[name] for name, total in self._sums.items()}
+        metrics[f"{_OWN}values"] = float(sum(self._counts.values()))
+        metrics[f"{_OWN}skipped"] = float(self._skipped)
+        metrics[f"{_OWN}not_finite"] = float(self._not_finite)
+        metrics[f"{_OWN}dropped_keys"] = float(self._dropped)
         self._begin()
-        return figures
+        return metrics
 
 
 def _number(value: Any) -> float | None:
-    """What a value is as one number; None if it is none. Truth values are 0 and 1."""
+    """What a value is as one number; None if it is none. Booleans are 0 and 1."""
     if isinstance(value, float):
         return float(value)
     if isinstance(value, _TEXTS):
@@ -162,7 +166,7 @@ def _number(value: Any) -> float | None:
 
 
 def _is_mask(infos: Mapping[str, Any], key: Any) -> bool:
-    """Whether this key is the mask of another one: `_key` beside `key`, with a truth value for every environment."""
+    """Whether this key is the mask of another one: `_key` beside `key`, with a boolean for every environment."""
     if not isinstance(key, str) or not key.startswith("_") or key[1:] not in infos:
         return False
     mask = infos.get(key)

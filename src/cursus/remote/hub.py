@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import MemoryKind, make_memory
 from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
 from cursus.settings import check_count, check_kind
@@ -26,7 +26,6 @@ from cursus.teacher.validation import Results
 from cursus.types import Decision, IntArray
 
 _LISTED = 1024  # tasks drawn ahead: enough that a list is about as mixed as the weights, few enough to make often
-_DRAWS_AHEAD = 5  # the random stream that lists are drawn from
 _PUBLISH_SECONDS = 0.05
 _REMEMBERED_VERSIONS = 4096
 
@@ -128,10 +127,10 @@ class Hub:
     def _publish(self) -> None:
         """Draw tasks ahead, and let workers pick from them and see what is known of tasks."""
         curriculum, results = self.teacher.curriculum, self.teacher.released
-        rng = TicketStream(self.teacher.seed, self.teacher.counts.assigned * _LISTED, _LISTED, purpose=_DRAWS_AHEAD)
+        rng = TicketStream(self.teacher.seed, self.teacher.counts.assigned * _LISTED, _LISTED, purpose=Purpose.DRAWS_AHEAD)
         draw = curriculum.peek(rng)
         arrays: dict[str, NDArray[Any]] = {"tasks": draw.tasks, "tags": draw.tags}
-        known = curriculum.glimpse(_LISTED)
+        known = curriculum.task_sample(_LISTED)
         if known is not None:
             arrays |= {"known/tasks": known.tasks, "known/weights": known.weights, "known/scores": known.scores}
             arrays |= {"known/counts": known.counts, "known/total": np.array(known.total)}

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.errors import SettingsError, TeacherError, TicketError
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import Address, attach
 from cursus.tasks import Task, TaskSpace
 from cursus.teacher.validation import check_results
-from cursus.types import Glimpse
+from cursus.types import TaskSample
 
 BEGUN, ENDED, WITHDRAWN = range(3)
 """What a record says of an episode."""
@@ -36,7 +36,6 @@ RECORD = [
 ]
 """What a worker writes into its ring."""
 
-_PICKS = 16  # the first of the random streams by which workers pick; each ring has one of its own
 _LOOK_AFTER_S = 1.0
 _ORDINARY = 1e9
 
@@ -133,7 +132,7 @@ class RemoteTeacher:
         won, gained, lasted, scored = check_results(np.zeros(1, dtype=np.int64), *given, self._seat.score_bounds)
         return bool(won[0]), float(gained[0]), int(lasted[0]), None if scored is None else float(scored[0])
 
-    def known(self) -> Glimpse | None:
+    def known(self) -> TaskSample | None:
         """What the curriculum knows of some tasks, as of the newest list, if it keeps notes on tasks."""
         self._look_for_news()
         if "known/tasks" not in self._list:
@@ -141,7 +140,7 @@ class RemoteTeacher:
         tasks, weights, scores, counts, total = (
             self._list[f"known/{each}"] for each in ("tasks", "weights", "scores", "counts", "total")
         )
-        return Glimpse(tasks, weights, scores, counts, int(total))
+        return TaskSample(tasks, weights, scores, counts, int(total))
 
     def withdraw(self, env: int = 0) -> None:
         """Give the open episode of environment `env` (default 0) back, unplayed or not."""
@@ -204,7 +203,7 @@ class RemoteTeacher:
 
     def _pick(self) -> tuple[int, int]:
         tasks, tags = self._list["tasks"], self._list["tags"]
-        stream = TicketStream(self._seat.seed, self._picks, 1, purpose=_PICKS + self._member.ring)
+        stream = TicketStream(self._seat.seed, self._picks, 1, purpose=Purpose.PICKS + self._member.ring)
         self._picks += 1
         index = int(stream.integers(len(tasks))[0])
         return int(tasks[index]), int(tags[index])

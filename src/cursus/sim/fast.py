@@ -14,17 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.climate import BLOCK, has_moved, noise_after
-from cursus.curricula.learning_progress import LearningProgress
-from cursus.curricula.progress import Climate
+from cursus.curricula.progress import ResultScale
+from cursus.curricula.progress.learning_progress import LearningProgress
+from cursus.curricula.progress.result_scale import BLOCK, has_moved, noise_after
 from cursus.errors import SettingsError
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count
 from cursus.sim.dependency import LEARNABLE, DependencyStudents
 from cursus.sim.worlds import World
 from cursus.types import FloatArray, IntArray
 
-_LUCK = 1
 _CHUNK = 2048  # tickets whose random numbers are drawn at once, for every student
 _ROW = 16  # the width of a row in the tree of sums
 
@@ -80,7 +79,7 @@ class _Progress(_FastCourse):
         self._floor = one.floor
         self._notes = np.zeros((self._measure.columns, students * tasks))
         self._counts = np.zeros(students * tasks, dtype=np.int64)
-        self._noise = np.full(students, Climate().noise)
+        self._noise = np.full(students, ResultScale().noise)
         self._average = np.zeros(students)
         width = -(-tasks // _ROW) * _ROW
         self._weights = np.zeros((students, width))
@@ -109,22 +108,22 @@ class _Progress(_FastCourse):
         self._episodes += tasks.shape[1]
         self._weigh_some(np.repeat(np.arange(self._students), tasks.shape[1]), tasks.reshape(-1))
         if self._episodes % BLOCK == 0:
-            self._follow_climate()
+            self._follow_scale()
 
     def _weigh_some(self, students: IntArray, tasks: IntArray) -> None:
         places = students * self._tasks + tasks
-        climate: Any = Climate(noise=self._noise[students])  # type: ignore[arg-type]  # one figure for each place
-        scores = self._measure.scores(self._notes[:, places], self._counts[places], climate)
+        scale: Any = ResultScale(noise=self._noise[students])  # type: ignore[arg-type]  # one number for each
+        scores = self._measure.scores(self._notes[:, places], self._counts[places], scale)
         self._weights[students, tasks] = self._one.weight_of(scores, self._references[students])
 
     def _weigh(self, students: IntArray) -> None:
-        climate: Any = Climate(noise=self._noise[students])  # type: ignore[arg-type]
+        scale: Any = ResultScale(noise=self._noise[students])  # type: ignore[arg-type]
         blank = np.zeros((self._measure.columns, len(students))), np.zeros(len(students), dtype=np.int64)
-        self._references[students] = self._measure.scores(*blank, climate)
+        self._references[students] = self._measure.scores(*blank, scale)
         every = np.repeat(students, self._tasks), np.tile(np.arange(self._tasks), len(students))
         self._weigh_some(*every)
 
-    def _follow_climate(self) -> None:
+    def _follow_scale(self) -> None:
         moved = [student for student in range(self._students) if self._noise_moved(student)]
         if moved:
             self._weigh(np.array(moved))
@@ -199,7 +198,7 @@ def _random(seeds: range, needs: tuple[str, ...], tasks: int, episodes: int, bat
             stream = TicketStream(seed, first, size)
             for name in needs:
                 columns[name].append(stream.integers(tasks) if name == "tasks" else stream.uniform())
-            columns["luck"].append(TicketStream(seed, first, size, purpose=_LUCK).uniform())
+            columns["luck"].append(TicketStream(seed, first, size, purpose=Purpose.RESULTS).uniform())
         stacked = {name: np.stack(rows) for name, rows in columns.items()}
         for start in range(0, size, batch):
             yield {name: rows[:, start : start + batch] for name, rows in stacked.items()}

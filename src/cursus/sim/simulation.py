@@ -16,7 +16,7 @@ from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
 from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.remote import Hub, Seat
 from cursus.remote.channel.make import MemoryKind
 from cursus.settings import check_count
@@ -29,7 +29,6 @@ from cursus.types import FloatArray, IntArray, Tree
 from cursus.vector import make_vec
 
 Output = Literal["csv", "tensorboard", "wandb"]
-_LUCK = 1  # the random stream of the student; the teacher draws from stream 0
 _SHOWN_TASKS = 100
 MASTERY = 0.9
 """The competence from which on a task counts as mastered."""
@@ -45,7 +44,7 @@ class SimulatedStudent:
 
     def act_batch(self, tasks: IntArray) -> FloatArray:
         """Skill and luck for each environment."""
-        luck = TicketStream(self._seed, self.steps * self._num_envs, self._num_envs, purpose=_LUCK).uniform()
+        luck = TicketStream(self._seed, self.steps * self._num_envs, self._num_envs, purpose=Purpose.RESULTS).uniform()
         self.steps += 1
         return np.stack([self._students.skills(tasks[None])[0], luck], axis=1)
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from cursus.errors import StateError
-from cursus.randomness import TicketStream, check_seed
+from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count, check_share
 from cursus.types import BoolArray, FloatArray, IntArray, Tree
-
-_OUTCOMES = 1  # the stream of a ticket that its outcome is drawn from; the teacher draws from stream 0
 
 
 class Student(ABC):
@@ -53,9 +51,9 @@ class Student(ABC):
     def play(self, tickets: IntArray, tasks: IntArray) -> tuple[BoolArray, IntArray]:
         """Whether each episode will succeed, and after how many steps."""
         if len(tickets) and tickets[-1] - tickets[0] == len(tickets) - 1:  # consecutive, as they nearly always are
-            luck = TicketStream(self._seed, int(tickets[0]), len(tickets), purpose=_OUTCOMES).uniform()
+            luck = TicketStream(self._seed, int(tickets[0]), len(tickets), purpose=Purpose.RESULTS).uniform()
         else:
-            luck = np.array([TicketStream(self._seed, int(t), 1, purpose=_OUTCOMES).uniform()[0] for t in tickets])
+            luck = np.array([TicketStream(self._seed, int(t), 1, purpose=Purpose.RESULTS).uniform()[0] for t in tickets])
         success = luck < self.chances()[tasks]
         return success, np.where(success, self._win_steps, self._loss_steps).astype(np.int64)
 

@@ -10,13 +10,12 @@ import numpy as np
 from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatter, Staged, Uniform, Wilson, Window
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.settings import check_count
 from cursus.sim.dependency import LEARNABLE, DependencyStudents
 from cursus.sim.worlds import World
 from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray
 
-_LUCK = 1
 _POINTS = 200
 ORACLE = "oracle"
 """Who knows everything: the better of the two that follow."""
@@ -93,7 +92,7 @@ def study(name: str, world: World, *, seed: int, episodes: int = 20_000, batch: 
     notes = _Notes(world, student, episodes, mastery)
     for first in range(0, episodes, batch):
         size = min(batch, episodes - first)
-        luck = TicketStream(seed, first, size, purpose=_LUCK).uniform()
+        luck = TicketStream(seed, first, size, purpose=Purpose.RESULTS).uniform()
         if course is None:
             tasks = np.full(size, _best(student) if name == GREEDY else _next(world, student, mastery))
         else:
@@ -147,7 +146,7 @@ class _Notes:
         """Count promotions; one is false if the true success rate was below what the gate asked for."""
         for decision in decisions:
             if decision.kind == "promotion" and isinstance(course, Staged):
-                weights = course.stage_weights(course.place(decision.evidence["from"]))
+                weights = course.stage_weights(course.index(decision.evidence["from"]))
                 self._promotions += 1
                 self._false += bool(weights @ self._student.competence[0] < decision.evidence["threshold"])
 

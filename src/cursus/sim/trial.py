@@ -31,7 +31,7 @@ class Trial:
     def judge(self, decision: Decision, course: Curriculum, chances: FloatArray) -> None:
         """Count a decision; a promotion is false if the true success rate was below what the gate asked for."""
         if decision.kind in ("promotion", "graduation") and isinstance(course, Staged):
-            truth = course.stage_weights(course.place(decision.evidence["from"])) @ chances
+            truth = course.stage_weights(course.index(decision.evidence["from"])) @ chances
             self.promotions += 1
             self.false_promotions += bool(truth < decision.evidence["threshold"])
         self.demotions += decision.kind == "demotion"

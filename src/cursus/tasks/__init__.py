@@ -1,4 +1,4 @@
-"""What can be practised."""
+"""Task spaces: what can be practised."""
 
 from cursus.tasks.base import Task, TaskSpace
 from cursus.tasks.box import Box

@@ -1,4 +1,4 @@
-"""The contract of a task space."""
+"""Task space: the contract of what can be practised, and the task."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cursus.errors import TaskError
 from cursus.types import IntArray
@@ -20,7 +21,13 @@ MOST_TASKS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to practise: its number, its group in statistics, and what the environment needs to know."""
+    """One thing to practise.
+
+    Args:
+        id: its number in the task space, from 0.
+        label: its group in statistics.
+        params: what the environment needs to set it up.
+    """
 
     id: int
     label: str
@@ -36,20 +43,22 @@ class TaskSpace(ABC):
     - Nothing is stored per task unless the tasks themselves are a list: a space of a million costs no memory.
     - An id outside the space is a `TaskError` that says which ids there are.
     - A space can be pickled, so that workers can hold one. It holds no open files and no randomness.
+
+    Args:
+        size: how many tasks there are, from 1 to 2**62.
     """
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
+    def __init__(self, size: int) -> None:
+        self.size = size
         """How many tasks there are."""
 
     @abstractmethod
     def label(self, task: int) -> str:
-        """The group that the task belongs to in statistics."""
+        """The group that a `task` (an id) belongs to in statistics."""
 
     @abstractmethod
     def params(self, task: int) -> Any:
-        """What the environment needs in order to set the task up."""
+        """What the environment needs in order to set a `task` (an id) up."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -62,27 +71,27 @@ class TaskSpace(ABC):
 
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
         """The distinct labels among `tasks`, in order of first appearance, and for each task which one it has."""
-        places: dict[str, int] = {}
-        which = [places.setdefault(self.label(int(task)), len(places)) for task in tasks]
-        return list(places), np.asarray(which, dtype=np.int64)
+        indices: dict[str, int] = {}
+        which = [indices.setdefault(self.label(int(task)), len(indices)) for task in tasks]
+        return list(indices), np.asarray(which, dtype=np.int64)
 
     def stages(self) -> dict[str, Sequence[int]]:
         """The natural stages, easiest first: every label is one, unless the space knows better."""
         if self.size > _MOST_NATURAL_STAGES:
             raise TaskError(f"{self!r} has {self.size:,} tasks: say which of them form a stage.")
         names, which = self.labels(np.arange(self.size, dtype=np.int64))
-        return {name: np.flatnonzero(which == place).tolist() for place, name in enumerate(names)}
+        return {name: np.flatnonzero(which == index).tolist() for index, name in enumerate(names)}
 
-    def check(self, tasks: Any) -> IntArray:
+    def check(self, tasks: ArrayLike) -> IntArray:
         """`tasks` as an array of ids, or a `TaskError` that names the first one that is not in the space."""
         try:
             ids = np.asarray(tasks)
         except ValueError:
-            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.") from None
+            raise TaskError(f"task ids must be a flat list of integers, not {tasks!r:.80}.") from None
         if ids.size == 0:
             return np.empty(0, dtype=np.int64)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
-            raise TaskError(f"task ids must be a flat list of whole numbers, not {tasks!r:.80}.")
+            raise TaskError(f"task ids must be a flat list of integers, not {tasks!r:.80}.")
         listed = ids.tolist() if ids.size <= _FEW else [ids.min(), ids.max()]  # a short list is looked through faster
         if min(listed) < 0 or max(listed) >= self.size:
             wrong = ids[(ids < 0) | (ids >= self.size)][0]

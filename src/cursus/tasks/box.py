@@ -1,4 +1,4 @@
-"""Tasks with continuous parameters."""
+"""Box task space: continuous parameters between bounds."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ class Box(TaskSpace):
     A task is an integer here as everywhere: each axis is cut into `2**bits` equal steps, ends included, and the id
     holds one step number per axis. With one axis that is 2**32 steps, with four 2**15 each: far finer than a
     student can tell apart, and a point in a ledger is exact and small.
+
+    Args:
+        low: lower bound of each axis: a number, or a list of one per axis (at most 31).
+        high: upper bound of each axis, above `low`; one number serves for all axes.
+        names: a name for each axis (default None).
 
     >>> box = Box(low=[0.0, 0.5], high=[2.0, 1.5], names=["friction", "mass"])
     >>> box.params(box.id([2.0, 0.5]))
@@ -47,11 +52,7 @@ class Box(TaskSpace):
         self._names = None if names is None else list(names)
         self._bits = min(_ID_BITS // self._low.size, _MOST_BITS_PER_AXIS)
         self._shifts = self._bits * np.arange(self._low.size, dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        """How many points there are."""
-        return 1 << (self._bits * self._low.size)
+        super().__init__(1 << (self._bits * self._low.size))
 
     def label(self, task: int) -> str:
         """All points are one group."""
@@ -63,13 +64,13 @@ class Box(TaskSpace):
         return point if self._names is None else dict(zip(self._names, point.tolist(), strict=True))
 
     def points(self, tasks: IntArray) -> FloatArray:
-        """The points of many ids, shape `(len(tasks), axes)`."""
+        """The points of many `tasks` (ids), shape `(len(tasks), axes)`."""
         top = (1 << self._bits) - 1
         share = ((tasks[:, None] >> self._shifts) & top) / top
         return np.clip(self._low * (1.0 - share) + self._high * share, self._low, self._high)
 
     def id(self, point: ArrayLike | Mapping[str, float]) -> int:
-        """The id of the nearest point."""
+        """The id of the nearest point to `point`: one value per axis, as a list or by name."""
         if isinstance(point, Mapping):
             if self._names is None or set(point) != set(self._names):
                 raise TaskError(f"a point of {self!r} has one value for each of {self._names}, not {point!r}.")

@@ -1,4 +1,4 @@
-"""Numbered tasks."""
+"""Discrete task space: numbered tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from cursus.types import IntArray
 
 
 class Discrete(TaskSpace):
-    """`n` tasks known by their number alone; the environment gets the number.
+    """Tasks known by their number alone; the environment gets the number.
+
+    Args:
+        n: how many tasks there are, from 1 to 2**62.
 
     >>> Discrete(10)[3]
     Task(id=3, label='3', params=3)
@@ -24,12 +27,7 @@ class Discrete(TaskSpace):
         check_count("n", n)
         if n > MOST_TASKS:
             raise SettingsError(f"n={n} is too many: ids go up to 2**62.")
-        self._n = int(n)
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self._n
+        super().__init__(int(n))
 
     def label(self, task: int) -> str:
         """The number itself."""
@@ -46,16 +44,16 @@ class Discrete(TaskSpace):
 
     def settings(self) -> Mapping[str, Any]:
         """`n`."""
-        return {"n": self._n}
+        return {"n": self.size}
 
     def __repr__(self) -> str:
-        return f"Discrete({self._n})"
+        return f"Discrete({self.size})"
 
 
 def distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The distinct values in order of first appearance, for each entry which one it is, and where each is first."""
     sorted_values, first, which = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return sorted_values[order], place[which], first[order]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return sorted_values[order], rank[which], first[order]

@@ -1,4 +1,4 @@
-"""Drills: a few options each, with numbers in them that change with practice."""
+"""Drills task space: a few options each, with numbers in them (a ramp) that change with practice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from cursus.tasks.base import TaskSpace
 class Ramp:
     """Numbers that change with practice: `start` for `hold` episodes, a straight line over `linear` more, then `final`.
 
-    A number that only one side names is 0 on the other.
+    Args:
+        start: numbers by name at the beginning; one that only `final` names is 0.
+        final: numbers by name at the end; one that only `start` names is 0.
+        hold: episodes before the numbers begin to change, at least 0 (default 0).
+        linear: episodes over which they change, at least 0 (default 0).
 
     >>> Ramp(start={"touch": 10.0}, final={"touch": 2.0}, hold=5, linear=4).at(7)
     {'touch': 6.0}
@@ -45,11 +49,11 @@ class Ramp:
         return self.linear + 2
 
     def level(self, episode: int) -> int:
-        """The level of an episode, counted from the beginning of practice."""
+        """The level of the `episode` with this number, from 0 at the beginning of practice."""
         return 0 if episode < self.hold else 1 + min(episode - self.hold, self.linear)
 
     def numbers(self, level: int) -> dict[str, float]:
-        """The numbers of a level."""
+        """The numbers of a `level`, by name."""
         done = level - 1
         share = 0.0 if level == 0 else 1.0 if done == self.linear else done / self.linear
         names = [*self.start, *(name for name in self.final if name not in self.start)]
@@ -57,7 +61,7 @@ class Ramp:
         return {name: before + share * (after - before) for name, (before, after) in pairs.items()}
 
     def at(self, episode: int) -> dict[str, float]:
-        """The numbers of an episode, counted from the beginning of practice."""
+        """The numbers of the `episode` with this number, from 0 at the beginning of practice."""
         return self.numbers(self.level(episode))
 
 
@@ -65,7 +69,12 @@ class Ramp:
 class Drill:
     """What is practised together: options by name, how often each is drawn, and a ramp for some of their numbers.
 
-    The numbers of the `ramp` are found in the params of every option under the key `ramped`.
+    Args:
+        name: the name, unique among the drills.
+        options: the params of each option, by its name; at least one.
+        shares: how often each option is drawn, by its name; they need not add up to 1 (default None: all equally often).
+        ramp: numbers that change with practice (default None).
+        ramped: the key in the params of every option under which these numbers are found (default `"weights"`).
     """
 
     name: str
@@ -108,6 +117,9 @@ class Drill:
 class Drills(TaskSpace):
     """The tasks of some drills: every option at every level of its drill's ramp.
 
+    Args:
+        drills: at least one `Drill`.
+
     >>> ramp = Ramp(start={"touch": 1.0}, final={"touch": 0.0}, linear=10)
     >>> tasks = Drills([Drill("shooting", {"alone": {"mode": "shooting"}}, ramp=ramp)])
     >>> tasks[6]
@@ -120,16 +132,12 @@ class Drills(TaskSpace):
             raise SettingsError("Drills([]) has no drill. Give it at least one.")
         for drill in self._drills:
             check_kind("a drill", drill, Drill, "Drill('shooting', {'alone': {'mode': 'shooting'}})")
-        self._places = {drill.name: place for place, drill in enumerate(self._drills)}
-        if len(self._places) < len(self._drills):
+        self._indices = {drill.name: index for index, drill in enumerate(self._drills)}
+        if len(self._indices) < len(self._drills):
             raise SettingsError(f"two drills have the same name: {[drill.name for drill in self._drills]}.")
         self._first = [0, *accumulate(drill.size for drill in self._drills)]
+        super().__init__(self._first[-1])
         self._names = [list(drill.options) for drill in self._drills]
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return self._first[-1]
 
     @property
     def drills(self) -> list[Drill]:
@@ -137,18 +145,18 @@ class Drills(TaskSpace):
         return list(self._drills)
 
     def drill(self, name: str) -> Drill:
-        """The drill of this name."""
-        if name not in self._places:
-            raise SettingsError(f"there is no drill {name!r}. There are: {', '.join(self._places)}.")
-        return self._drills[self._places[name]]
+        """The drill of this `name`."""
+        if name not in self._indices:
+            raise SettingsError(f"there is no drill {name!r}. There are: {', '.join(self._indices)}.")
+        return self._drills[self._indices[name]]
 
-    def place_of(self, task: int) -> int:
-        """The place of the drill that a task belongs to."""
+    def index_of(self, task: int) -> int:
+        """The index of the drill that a `task` belongs to."""
         return bisect_right(self._first, task) - 1
 
     def id(self, name: str, option: int, level: int = 0) -> int:
-        """The number of an option at a level."""
-        return self._first[self._places[name]] + option * self.drill(name).levels + level
+        """The id of a task: the `name` of its drill, the index of its `option`, and the `level` of the ramp (default 0)."""
+        return self._first[self._indices[name]] + option * self.drill(name).levels + level
 
     def label(self, task: int) -> str:
         """The names of drill and option."""
@@ -164,10 +172,10 @@ class Drills(TaskSpace):
         return params
 
     def _find(self, task: int) -> tuple[Drill, str, int]:
-        place = self.place_of(task)
-        drill = self._drills[place]
-        option, level = divmod(task - self._first[place], drill.levels)
-        return drill, self._names[place][option], level
+        index = self.index_of(task)
+        drill = self._drills[index]
+        option, level = divmod(task - self._first[index], drill.levels)
+        return drill, self._names[index][option], level
 
     def stages(self) -> dict[str, Sequence[int]]:
         """A stage for every drill, with the numbers at the end of its ramp."""
@@ -181,4 +189,4 @@ class Drills(TaskSpace):
         return {"drills": self._drills}
 
     def __repr__(self) -> str:
-        return f"Drills({list(self._places)})"
+        return f"Drills({list(self._indices)})"

@@ -1,4 +1,4 @@
-"""Tasks that are made from a seed."""
+"""Generated task space: unbounded, each task made from random streams of its own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from cursus.errors import SettingsError, TaskError
 from cursus.randomness import check_seed, generator
 from cursus.settings import check_count
 from cursus.tasks.base import MOST_TASKS, Task, TaskSpace
-from cursus.tasks.generators.base import Draft, TaskGenerator
-from cursus.tasks.generators.invariant import Invariant
-from cursus.tasks.generators.naming import path_keys
-from cursus.tasks.generators.source import Source
+from cursus.tasks.generators import Draft, Source, TaskGenerator
+from cursus.tasks.generators._paths import check_path, get, path_keys, paths_in
 
 _LOOKED_AT = 32
 _IN_FINGERPRINT = (*range(8), 1 << 20, 1 << 40, MOST_TASKS - 1)
@@ -29,13 +27,17 @@ _NAMELESS = "generated"
 class Generated(TaskSpace):
     """As many tasks as one likes, each made from random streams of its own.
 
-    `make` is a function that builds the parameters of a task from a NumPy generator, or a task generator: `Single`,
-    `Choice`, `Buckets`. The streams depend on `seed` and the task's id alone, so a task is the same in every process and
-    after every restart, and only its id is ever stored. `label` names the group of a task, from its parameters; without
-    it, a task generator's own label is taken.
+    The streams depend on `seed` and the task's id alone, so a task is the same in every process and after every restart,
+    and only its id is ever stored.
 
-    `invariant` says what no task may change, such as the shape of an observation: a list of paths into the parameters,
-    or a function of them. The first tasks are looked at here, all others when they are made.
+    Args:
+        make: a function that builds the parameters of a task from a NumPy generator, or a task generator: `Single`,
+            `Choice`, `Buckets`.
+        seed: of all streams, from 0 to 2**64 - 1 (default 0).
+        label: names the group of a task, from its parameters (default None: the label of the task generator).
+        size: how many tasks there are, from 1 to 2**62 (default 2**62).
+        invariant: what no task may change, such as the shape of an observation: a list of paths into the parameters, or a
+            function of them (default None). The first 32 tasks are checked here, all others when they are made.
 
     >>> def make(rng):
     ...     return {"size": int(rng.integers(4, 20))}
@@ -71,19 +73,14 @@ class Generated(TaskSpace):
         self._make: Callable[[Generator], Any] | TaskGenerator = make
         self._seed = check_seed(seed)
         self._label = label
-        self._size = int(size)
+        super().__init__(int(size))
         buckets = make.all_buckets() if isinstance(make, TaskGenerator) else []
         self._keys = path_keys(bucket.path for bucket in buckets if bucket.in_label)
-        self._invariant: Invariant | None = None
+        self._invariant: _Invariant | None = None
         if invariant is not None:
-            self._invariant = Invariant(invariant, self._draft(0).params, self)
-            for task in range(min(_LOOKED_AT, self._size)):
+            self._invariant = _Invariant(invariant, self._draft(0).params, self)
+            for task in range(min(_LOOKED_AT, self.size)):
                 self.params(task)
-
-    @property
-    def size(self) -> int:
-        """How many seeds there are."""
-        return self._size
 
     def label(self, task: int) -> str:
         """What the `label` function says, else the label of the task generator, else `generated`."""
@@ -96,14 +93,14 @@ class Generated(TaskSpace):
         return self._params_of(task, self._draft(task))
 
     def values(self, task: int) -> dict[str, Any]:
-        """What this task has in the place of each bucket, by path; of all buckets, however deep in `make`."""
+        """What a `task` (an id) has for each bucket, by path; of all buckets, however deep in `make`."""
         return self._draft(int(self.check([task])[0])).values()
 
     @property
     def fingerprint(self) -> str:
         """A checksum of some tasks, by which another `make` or `label` of the same name is told from this one."""
         digest = blake2b(digest_size=8)
-        for task in sorted({task % self._size for task in _IN_FINGERPRINT}):
+        for task in sorted({task % self.size for task in _IN_FINGERPRINT}):
             draft = self._draft(task)
             digest.update(f"{task} {self._label_of(draft)!r} {_in_words(draft.params)}\n".encode())
         return digest.hexdigest()
@@ -111,7 +108,7 @@ class Generated(TaskSpace):
     def settings(self) -> Mapping[str, Any]:
         """`make`, `seed`, `label`, `size`, and `invariant` if there is one."""
         invariant = {} if self._invariant is None else {"invariant": self._invariant.given}
-        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self._size, **invariant}
+        return {"make": self._make, "seed": self._seed, "label": self._label, "size": self.size, **invariant}
 
     def _draft(self, task: int) -> Draft:
         if isinstance(self._make, TaskGenerator):
@@ -129,13 +126,54 @@ class Generated(TaskSpace):
     def __getitem__(self, task: int) -> Task:
         """As in the base class, from one draft."""
         if task not in self:
-            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self._size - 1}.")
+            raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         draft = self._draft(int(task))
         return Task(int(task), self._label_of(draft), self._params_of(int(task), draft))
 
     def __repr__(self) -> str:
         made = repr(self._make) if isinstance(self._make, TaskGenerator) else getattr(self._make, "__name__", "make")
         return f"Generated({made}, seed={self._seed})"
+
+
+class _Invariant:
+    """The values at some paths, or what a function says of the params, as they are in the first task."""
+
+    def __init__(self, given: Sequence[str] | Callable[[Any], Any], first: Any, owner: object) -> None:
+        if not callable(given):
+            if isinstance(given, str) or not isinstance(given, Sequence) or len(given) == 0:
+                raise SettingsError(f"invariant={given!r:.80} must be a list of paths, or a function of the params.")
+            for path in given:
+                check_path("invariant", path, set(paths_in(first)), owner)
+        self.given = given if callable(given) else list(given)
+        self._expected = self._read(first)
+
+    def check(self, task: int, params: Any) -> None:
+        """Refuse a task that differs from the first."""
+        try:
+            found = self._read(params)
+        except TaskError as error:
+            raise TaskError(f"task {task} does not keep what is invariant: {error}") from None
+        for name, expected in self._expected.items():
+            if not _same(found[name], expected):
+                raise TaskError(
+                    f"task {task} has {name} = {found[name]!r:.80}, but task 0 has {expected!r:.80}. "
+                    f"It is invariant: every task must have the same."
+                )
+
+    def _read(self, params: Any) -> dict[str, Any]:
+        if callable(self.given):
+            return {f"{getattr(self.given, '__name__', 'invariant')}(params)": self.given(params)}
+        return {path: get(params, path) for path in self.given}
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) or bool(one != one and other != other)  # a NaN is what it was
 
 
 def _in_words(params: Any) -> str:

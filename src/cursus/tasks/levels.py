@@ -1,4 +1,4 @@
-"""Levels in a folder, one sub-folder per stage."""
+"""Levels task space: JSON or NPZ files in a folder, one sub-folder per stage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ _MOST_UNPACKED_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is known of a level without loading it."""
+    """What is known of a level without loading it.
+
+    Args:
+        name: `<stage>/<file>`, or the `id` in its metadata.
+        stage: the name of its folder.
+        file: where it is.
+        metadata: what it says about itself; empty if nothing.
+    """
 
     name: str
     stage: str
@@ -40,8 +47,12 @@ class Levels(TaskSpace):
     metadata.
 
     The whole folder is read once, here, so that a level that cannot be read stops the program before training and
-    not after a night of it. Contents are loaded again when they are needed, and the last `cache` ones are kept.
-    Nothing is ever unpickled.
+    not after a night of it. Contents are loaded again when they are needed. Nothing is ever unpickled.
+
+    Args:
+        folder: the folder of the stages.
+        stages: names of the folders in it that are stages, easiest first (default None: all of them, sorted by name).
+        cache: number of contents that are kept in memory, those used last, at least 1 (default 1000).
     """
 
     def __init__(self, folder: str | Path, stages: Sequence[str] | None = None, *, cache: int = 1000) -> None:
@@ -58,6 +69,7 @@ class Levels(TaskSpace):
         for stage in self._stage_names:
             self._add_stage(stage)
         self._check_names()
+        super().__init__(len(self._levels))
 
     def _add_stage(self, stage: str) -> None:
         folder = self._folder / stage
@@ -85,13 +97,8 @@ class Levels(TaskSpace):
                 raise TaskError(f"two levels are named {level.name!r}: {seen[level.name]} and {level.file}.")
             seen[level.name] = level.file
 
-    @property
-    def size(self) -> int:
-        """How many levels there are."""
-        return len(self._levels)
-
     def level(self, task: int) -> Level:
-        """Name, stage, file and metadata of a level, without loading it."""
+        """Name, stage, file and metadata of the level with the id `task`, without loading it."""
         return self._levels[int(self.check([task])[0])]
 
     def label(self, task: int) -> str:

@@ -1,4 +1,4 @@
-"""Tasks with names."""
+"""Named task space: a short list of tasks with names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from cursus.tasks.base import TaskSpace
 
 class Named(TaskSpace):
     """A short list of tasks with names; the environment gets the name, or the parameters behind it.
+
+    Args:
+        names: the names, or a mapping from names to parameters; at least one.
 
     >>> Named(["walk", "run"])[1]
     Task(id=1, label='run', params='run')
@@ -27,16 +30,12 @@ class Named(TaskSpace):
         if not self._names:
             raise SettingsError("Named([]) has no task. Give at least one name.")
         self._ids: dict[str, int] = {}
-        for place, name in enumerate(self._names):
+        for index, name in enumerate(self._names):
             if not isinstance(name, str) or not name:
                 raise SettingsError(f"task name {name!r} is not a non-empty string.")
-            if self._ids.setdefault(name, place) != place:
+            if self._ids.setdefault(name, index) != index:
                 raise SettingsError(f"task name {name!r} occurs twice. Every name stands for one task.")
-
-    @property
-    def size(self) -> int:
-        """How many tasks there are."""
-        return len(self._names)
+        super().__init__(len(self._names))
 
     def label(self, task: int) -> str:
         """The name."""
@@ -48,7 +47,7 @@ class Named(TaskSpace):
         return name if self._params is None else deepcopy(self._params[name])
 
     def id(self, name: str) -> int:
-        """The number of the task with this name."""
+        """The id of the task with this `name`."""
         if name not in self._ids:
             raise TaskError(f"no task is named {name!r}. There are: {', '.join(self._names)}.")
         return self._ids[name]

@@ -1,4 +1,4 @@
-"""Every combination of a few axes."""
+"""Product task space: every combination of the values of a few axes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from cursus.types import IntArray
 class Product(TaskSpace):
     """Every combination of the values of some axes; the environment gets a dict with one value per axis.
 
-    Nothing is listed: a task is computed from its id, the last axis changing fastest. The label is made of the axes
-    named in `label_by`, which is the first axis unless told otherwise. Axes can also be given as one mapping, `axes`.
+    Nothing is listed: a task is computed from its id, the last axis changing fastest.
+
+    Args:
+        axes: the values of each axis by its name; at least one axis, each with at least one value.
+        label_by: the axes whose values make the label (default: the first axis); an empty list makes all tasks one group.
+        **more_axes: axes as keyword arguments, beside those in `axes`.
 
     >>> space = Product(size=[5, 9], lava=[False, True])
     >>> space[3]
@@ -43,20 +47,15 @@ class Product(TaskSpace):
             if not isinstance(values, range) and len({repr(value) for value in values}) < len(values):
                 raise SettingsError(f"axis {name}={values!r:.80} holds a value twice.")
         self._shape = tuple(len(values) for values in self._axes.values())
-        self._size = math.prod(self._shape)
-        if self._size > MOST_TASKS:
-            raise SettingsError(f"a product of {float(self._size):.1e} tasks is too many: ids go up to 2**62.")
+        super().__init__(math.prod(self._shape))
+        if self.size > MOST_TASKS:
+            raise SettingsError(f"a product of {float(self.size):.1e} tasks is too many: ids go up to 2**62.")
         if isinstance(label_by, str):
             raise SettingsError(f"label_by={label_by!r} is one string: give a list of axes.")
         self._label_by = tuple(label_by) if label_by is not None else (next(iter(self._axes)),)
         for name in self._label_by:
             if name not in self._axes:
                 raise SettingsError(f"label_by names {name!r}, which is no axis. There are: {', '.join(self._axes)}.")
-
-    @property
-    def size(self) -> int:
-        """How many combinations there are."""
-        return self._size
 
     def label(self, task: int) -> str:
         """The values of the axes in `label_by`."""
@@ -65,28 +64,28 @@ class Product(TaskSpace):
 
     def params(self, task: int) -> dict[str, Any]:
         """One value per axis."""
-        places = np.unravel_index(task, self._shape)
-        return {name: values[int(place)] for (name, values), place in zip(self._axes.items(), places, strict=True)}
+        indices = np.unravel_index(task, self._shape)
+        return {name: values[int(index)] for (name, values), index in zip(self._axes.items(), indices, strict=True)}
 
     def id(self, **params: Any) -> int:
-        """The number of the combination with these values."""
+        """The id of the combination with these values, one for each axis in `params`."""
         if set(params) != set(self._axes):
             raise TaskError(f"a task of {self!r} needs one value for each of: {', '.join(self._axes)}.")
-        places = []
+        indices = []
         for name, values in self._axes.items():
             if params[name] not in values:
                 raise TaskError(f"{params[name]!r} is not on axis {name!r} of {self!r}.")
-            places.append(values.index(params[name]))
-        return int(np.ravel_multi_index(places, self._shape))
+            indices.append(values.index(params[name]))
+        return int(np.ravel_multi_index(indices, self._shape))
 
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
         """As in the base class, without a loop over the tasks."""
-        places = dict(zip(self._axes, np.unravel_index(tasks, self._shape), strict=True))
+        indices = dict(zip(self._axes, np.unravel_index(tasks, self._shape), strict=True))
         code = np.zeros(len(tasks), dtype=np.int64)
         for name in self._label_by:
-            code = code * len(self._axes[name]) + places[name]
+            code = code * len(self._axes[name]) + indices[name]
         _, which, first = distinct(code)
-        return [self.label(int(tasks[place])) for place in first], which
+        return [self.label(int(tasks[index])) for index in first], which
 
     def settings(self) -> Mapping[str, Any]:
         """The axes and `label_by`."""

@@ -1,4 +1,4 @@
-"""What every curriculum must keep."""
+"""Checks of a curriculum: the laws that every implementation must keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cursus.curricula import Curriculum
-from cursus.randomness import TicketStream
+from cursus.randomness import Purpose, TicketStream
 from cursus.runs.checkpoint import decode, encode
 from cursus.settings import describe
 from cursus.types import Decision, Episodes, FloatArray, IntArray
@@ -18,7 +18,13 @@ _LISTED = 10_000
 
 
 def check_curriculum(make: Make, *, episodes: int = 600, seed: int = 0) -> None:
-    """Check every law that needs no processes. `make` must build a fresh curriculum each time it is called."""
+    """Check every law that needs no processes.
+
+    Args:
+        make: builds a fresh curriculum each time it is called.
+        episodes: how many are practised in each check (default 600).
+        seed: of all draws and results (default 0).
+    """
     _check_draws(make, seed)
     _check_manners(make, seed)
     _check_seeds(make, seed)
@@ -40,7 +46,7 @@ def practise(curriculum: Curriculum, *, seed: int, first: int, count: int, batch
 
 def play(curriculum: Curriculum, tasks: IntArray, tags: IntArray, seed: int, first: int) -> Episodes:
     """Results for these draws that depend on ticket and task alone."""
-    luck = TicketStream(seed, first, len(tasks), purpose=2).uniform()
+    luck = TicketStream(seed, first, len(tasks), purpose=Purpose.CHECKS).uniform()
     difficulty = tasks / max(curriculum.tasks.size, 1)
     ability = np.minimum((first + np.arange(len(tasks))) / 400, 1.2)
     won = luck < np.clip(0.3 + ability - difficulty, 0.02, 0.98)
@@ -75,12 +81,12 @@ def _check_draws(make: Make, seed: int) -> None:
 
 
 def _check_seeds(make: Make, seed: int) -> None:
-    def course(chosen: int) -> list[int]:
+    def curriculum(chosen: int) -> list[int]:
         return [int(task) for task in make().sample(TicketStream(chosen, 0, 200)).tasks]
 
-    assert course(seed) == course(seed), "the same seed gives other tasks"
-    if len(set(course(seed))) > 1:
-        assert course(seed) != course(seed + 1), "another seed gives the same tasks"
+    assert curriculum(seed) == curriculum(seed), "the same seed gives other tasks"
+    if len(set(curriculum(seed))) > 1:
+        assert curriculum(seed) != curriculum(seed + 1), "another seed gives the same tasks"
 
 
 def _check_batches(make: Make, seed: int, episodes: int) -> None:

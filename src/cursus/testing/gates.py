@@ -1,4 +1,4 @@
-"""What every gate must keep."""
+"""Checks of a gate: the laws that every implementation must keep."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from cursus.types import Tree
 
 
 def check_gate(gate: Gate, *, episodes: int = 600) -> None:
-    """Check that evidence saves and loads exactly, always explains itself, and is fair at the extremes."""
-    for chance in (0.0, 0.3, 0.6, 0.9, 1.0):
-        _check_saving(gate, _results(chance, episodes))
+    """Check that evidence saves and loads exactly, always explains itself, and is fair at the extremes.
+
+    Args:
+        gate: the gate.
+        episodes: how many results it is shown in each check (default 600).
+    """
+    for rate in (0.0, 0.3, 0.6, 0.9, 1.0):
+        _check_saving(gate, _results(rate, episodes))
     _check_words(gate, _results(0.7, episodes))
     assert Verdict.PROMOTE in _verdicts(gate, [True] * episodes), f"{gate} never promotes a perfect student"
     assert Verdict.PROMOTE not in _verdicts(gate, [False] * episodes), f"{gate} promotes a student who always fails"
@@ -23,8 +28,8 @@ def check_gate(gate: Gate, *, episodes: int = 600) -> None:
     _check_after_a_demotion(gate, episodes)
 
 
-def _results(chance: float, episodes: int) -> list[bool]:
-    return [bool(won) for won in np.random.default_rng(7).random(episodes) < chance]
+def _results(rate: float, episodes: int) -> list[bool]:
+    return [bool(won) for won in np.random.default_rng(7).random(episodes) < rate]
 
 
 def _verdicts(gate: Gate, results: list[bool]) -> list[Verdict]:
@@ -39,11 +44,11 @@ def _check_saving(gate: Gate, results: list[bool]) -> None:
         straight.add(success)
         before.add(success)
     after.load(_through_a_file(before.state()))
-    for place, success in enumerate(results[half:], start=half):
+    for index, success in enumerate(results[half:], start=half):
         verdicts = straight.add(success), after.add(success)
-        assert verdicts[0] is verdicts[1], f"{gate} decides otherwise after a load, at episode {place}"
+        assert verdicts[0] is verdicts[1], f"{gate} decides otherwise after a load, at episode {index}"
     assert straight.reason() == after.reason(), f"{gate} explains itself otherwise after a load"
-    assert straight.figures() == after.figures(), f"{gate} has other figures after a load"
+    assert straight.summary() == after.summary(), f"{gate} sums its evidence up otherwise after a load"
 
 
 def _through_a_file(state: Tree) -> Tree:
@@ -60,7 +65,7 @@ def _check_words(gate: Gate, results: list[bool]) -> None:
 
 def _speaks(gate: Gate, evidence: Evidence) -> None:
     assert evidence.reason(), f"{gate} gives no reason"
-    json.dumps(evidence.figures(), allow_nan=False)
+    json.dumps(evidence.summary(), allow_nan=False)
     more = evidence.remaining()
     assert more is None or more >= 0, f"{gate} needs {more} more episodes"
 

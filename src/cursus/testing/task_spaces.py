@@ -1,4 +1,4 @@
-"""What every task space must keep."""
+"""Checks of a task space: the laws that every implementation must keep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOKED_AT = 200
 
 
 def check_task_space(space: TaskSpace) -> None:
-    """Check that tasks are pure functions of their ids, and that wrong ids are refused."""
+    """Check that the tasks of a `space` are pure functions of their ids, and that wrong ids are refused."""
     assert space.size >= 1, "a space has at least one task"
     ids = np.unique(np.linspace(0, space.size - 1, _LOOKED_AT, dtype=np.float64).astype(np.int64))
     ids = ids[ids < space.size]
@@ -41,8 +41,8 @@ def _check_labels(space: TaskSpace, ids: np.typing.NDArray[np.int64]) -> None:
     names, which = space.labels(ids)
     assert len(set(names)) == len(names), "labels() names a label twice"
     assert len(which) == len(ids), "labels() does not give one entry per task"
-    for task, place in zip(ids.tolist(), which.tolist(), strict=True):
-        assert names[place] == space.label(task), f"labels() and label() disagree about task {task}"
+    for task, index in zip(ids.tolist(), which.tolist(), strict=True):
+        assert names[index] == space.label(task), f"labels() and label() disagree about task {task}"
 
 
 def _check_refusals(space: TaskSpace) -> None:

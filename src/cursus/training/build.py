@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from cursus.curricula import Curriculum, League, Phase, Phases, Practice
-from cursus.curricula.league import ANCHORS, ARCHIVE, LATEST
+from cursus.curricula.league import ARCHIVE, LATEST
 from cursus.envs.hockey import HockeyEnv, Mode
 from cursus.errors import ConfigError
 from cursus.tasks import Drills
@@ -22,6 +22,8 @@ from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
 
 _MOST_TASKS = 100_000
 _LONGEST_GAME = 251
+
+_ANCHORS = {"weak": 1000.0, "strong": 1110.0}  # the difference is that of 200 games of the scripted players
 
 
 def build_curriculum(plan: Plan) -> Curriculum:
@@ -41,7 +43,8 @@ def _with_league(curriculum: Curriculum, plan: LeaguePlan) -> Curriculum:
     if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
         return curriculum
     settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
-    return League(curriculum, **settings, anchors=ANCHORS, skill_range=plan.skill_range, rated={"mode": str(Mode.NORMAL)})
+    settings |= {"skill_range": plan.skill_range, "rated": {"mode": str(Mode.NORMAL)}}
+    return League(curriculum, baselines=list(_ANCHORS), anchors=_ANCHORS, **settings)
 
 
 def opponents_of(curriculum: Curriculum) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from cursus import config
 from cursus.agents import Batch
-from cursus.curricula.gates import Gate
+from cursus.curricula import Gate
 from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES
 from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode, discrete_actions
 from cursus.envs.hockey.constants import GOAL_REWARD

@@ -1,31 +1,21 @@
-"""The contract of a measure of learning progress."""
+"""Measure of learning progress: the contract of what scores tasks by their results."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.types import FloatArray, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Climate:
-    """What all tasks have in common: the scale of their results, and how much results scatter around a task's trend."""
-
-    scale: float = 1.0
-    noise: float = 0.25
-    bounded: bool = True
-    """Results lie between 0 and 1, so that there is a ceiling."""
 
 
 class Progress(ABC):
     """Arithmetic from results to one score per task: how much there seems to be to gain by practising it.
 
     Everything that is known of a task are its *notes*, `columns` numbers, and the count of its results. Notes come as
-    arrays of shape `(columns, tasks)`, and everything is done for many tasks at once. A score depends on the notes on its
-    own task and on the climate alone.
+    arrays of shape `(columns, tasks)`, counts of shape `(tasks,)`, and everything is done for many tasks at once. A score
+    depends on the notes on its own task and on the scale of results alone.
     """
 
     columns: int
@@ -35,34 +25,45 @@ class Progress(ABC):
 
     @abstractmethod
     def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
-        """The notes after one more result for each task, column by column; `counts` include it.
+        """The notes after one more result for each task, column by column.
 
         Written so that it does for plain numbers (one task) exactly what it does for arrays (many tasks).
+
+        Args:
+            notes: the columns before it.
+            counts: how many results each task has brought, this one included.
+            values: the results.
         """
 
     @abstractmethod
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
-        """What each task seems to be worth practising; never negative. Tasks without results are asked for too."""
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
+        """What each task seems to be worth practising; never negative. Tasks without results are asked for too.
+
+        Args:
+            notes: shape `(columns, tasks)`.
+            counts: results that each task has brought, shape `(tasks,)`.
+            scale: what the results of all tasks have in common.
+        """
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray | None:
-        """Weights of all tasks together, where a normalisation over all of them asks for it; else None."""
+        """Weights of all tasks together from their `scores` and `counts`, where they are normalised over all; else None."""
         return None
 
-    def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
-        """By what a pool decides which tasks go; the score, unless a measure has something better."""
-        return self.scores(notes, counts, climate)
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
+        """By what a pool decides which tasks go: the score, from `notes`, `counts` and `scale`, unless there is better."""
+        return self.scores(notes, counts, scale)
 
     def noise(self, notes: FloatArray, counts: IntArray) -> FloatArray | None:
-        """The scatter of results around each task's trend (a variance, NaN where it is not known yet), if it is used."""
+        """The variance of results around each task's trend, from `notes` and `counts`, if it is used; NaN where unknown."""
         return None
 
     @abstractmethod
     def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
-        """Where each task stands now, on the scale of its results."""
+        """Where each task stands now, from `notes` and `counts`, on the scale of its results."""
 
     @abstractmethod
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
-        """What is known of one task, in words."""
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
+        """What is known of one task, in words, from its `note` (shape `(columns,)`), its `count` and the `scale`."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Bidirectional learning progress as published, and the plain scatter of results."""
+"""Bidirectional learning progress as published, and the standard deviation of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.settings import check_positive, check_share
 from cursus.types import FloatArray, IntArray
 
@@ -18,13 +19,17 @@ _FASTEST = 1.0 - 2.0**-50
 class Bidirectional(Progress):
     """The distance between a fast and a slow average of successes (Kanitscheider et al. 2021, as OMNI computes it).
 
-    Successes are measured from `baseline` (what a random policy reaches) to 1; the slow average is one of the fast
-    average; both are bias-corrected by their counts, so that the first results do not look like progress. `reweighting`
-    magnifies progress on hard tasks. Scores become weights by z-score and sigmoid over all tasks that were tried; those
-    that were not weigh as much as the average of the others.
+    The slow average is one of the fast average; both are bias-corrected by their counts, so that the first results do not
+    look like progress. Scores become weights by z-score and sigmoid over all tasks that were tried; those that were not
+    weigh as much as the average of the others.
+
+    Args:
+        timescale: weight of a new result in the averages, in (0, 1] (default 0.1).
+        baseline: success rate of a random policy, in [0, 0.75]; successes are measured from there to 1 (default 0).
+        reweighting: how much progress on hard tasks is magnified, in [0, 0.5]; 0.5 is not at all (default 0.1).
 
     >>> from cursus import LearningProgress
-    >>> course = LearningProgress(8, progress=Bidirectional())
+    >>> curriculum = LearningProgress(8, progress=Bidirectional())
     """
 
     columns = 2
@@ -48,7 +53,7 @@ class Bidirectional(Progress):
         corrected: FloatArray = fast / weight_seen(self._timescale, counts)
         return corrected
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|f(fast) − f(slow)|."""
         fast, slow = (reweighted(self._fast(each, counts), self._reweighting) for each in notes)
         return np.abs(fast - slow)
@@ -67,7 +72,7 @@ class Bidirectional(Progress):
         """The fast average, on the scale of successes."""
         return self._baseline + (1.0 - self._baseline) * self._fast(notes[0], counts) * (counts > 0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Both averages."""
         if count == 0:
             return "never finished"
@@ -83,7 +88,10 @@ class Scatter(Progress):
     """The standard deviation of a task's results: large where a task is sometimes solved, or noisy.
 
     It cannot tell a coin flip from learning; it is here because it is simple, quick, and often used. The averages are
-    bias-corrected by their counts, with the same `timescale` for ever.
+    bias-corrected by their counts.
+
+    Args:
+        timescale: weight of a new result in the averages, in (0, 1] (default 0.02).
     """
 
     columns = 3
@@ -100,11 +108,11 @@ class Scatter(Progress):
         value, pace = values - origin, self._timescale
         return origin, mean + pace * (value - mean), square + pace * (value * value - square)
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The standard deviation; half the scale while there are fewer than two results."""
         share = weight_seen(self._timescale, counts)
         mean, square = notes[1] / share, notes[2] / share
-        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / climate.scale
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0.0)) / scale.width
         return np.where(counts < 2, 0.5, deviation)
 
     def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
@@ -112,12 +120,12 @@ class Scatter(Progress):
         share = weight_seen(self._timescale, counts)
         return np.where(counts > 0, notes[0] + notes[1] / share, 0.0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Mean and standard deviation."""
         if count == 0:
             return "never finished"
         counts, notes = np.array([count]), note[:, None]
-        deviation = self.scores(notes, counts, climate)[0] * climate.scale
+        deviation = self.scores(notes, counts, scale)[0] * scale.width
         return f"mean {self.levels(notes, counts)[0]:.2f}, standard deviation {deviation:.2f}"
 
     def settings(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Two measures of an existing system, number for number, for those who move over and want to compare.
+"""Learning-progress measures of an existing system, number for number, for those who move over and want to compare.
 
 Each keeps the faults of the original, which our own measures do not have: a pole in the reweighting near half success,
 sentinel zeros that hide the first progress on a hard task, weights of untried tasks on another scale, and a sigmoid that
@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
 from cursus.curricula.progress.bidirectional import reweighted, sigmoid, standardised
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_positive, check_share
 from cursus.types import FloatArray, IntArray
@@ -22,7 +23,15 @@ _HIGHEST_BASELINE = 0.75
 
 
 class LegacyMain(Progress):
-    """The formulas of the version without shared memory: averages around one half, a floor, z-score, sigmoid."""
+    """The formulas of the version without shared memory: averages around one half, a floor, z-score, sigmoid.
+
+    Args:
+        ema_timescale: weight of a new result in the fast average, in (0, 1] (default 0.001).
+        slow_timescale_factor: weight in the slow average as a share of that, in [0, 1] (default 0.2).
+        exploration_bonus: least score, and the score of tasks with fewer than two results, at least 0 (default 0.1).
+        progress_smoothing: strength of the reweighting, in [0, 0.5]; 0 for off (default 0.05).
+        lp_gain: how much a positive fast average adds, at least 0 (default 0.1).
+    """
 
     columns = 2
     bounded_only = True
@@ -57,15 +66,15 @@ class LegacyMain(Progress):
         fast = either(first, value, fast + self._alpha * (value - fast))
         return fast, either(first, value, slow + self._slow_factor * self._alpha * (value - slow))
 
-    def worth_keeping(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|R(fast) − R(slow)| and a bonus for what works, without the floor."""
         fast, slow = (reweighted(each, self._smoothing) if self._smoothing else each for each in notes)
         raw = np.abs(fast - slow) + np.maximum(fast, 0.0) * self._gain
         return np.where(counts < 2, self._bonus, raw)
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The same, not below the exploration bonus."""
-        return np.maximum(self.worth_keeping(notes, counts, climate), self._bonus)
+        return np.maximum(self.worth_keeping(notes, counts, scale), self._bonus)
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray:
         """Sigmoid of the z-score over all tasks with a positive score."""
@@ -81,7 +90,7 @@ class LegacyMain(Progress):
         """The fast average on the scale of successes."""
         return np.where(counts > 0, 0.5 + 0.5 * notes[0], 0.0)
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Both averages."""
         return f"fast {note[0]:.3f}, slow {note[1]:.3f}"
 
@@ -91,7 +100,20 @@ class LegacyMain(Progress):
 
 
 class LegacyVMin(Progress):
-    """The formulas of the newest version with shared memory: a baseline, amplified z-scores, a fixed weight for new tasks."""
+    """The formulas of the newest version with shared memory: a baseline, amplified z-scores, a fixed weight for new tasks.
+
+    Args:
+        ema_timescale: weight of a new result in the fast average, in (0, 1] (default 0.1).
+        slow_timescale_factor: weight in the slow average as a share of that, in [0, 1] (default 0.2).
+        exploration_bonus: weight of tasks with too few results, at least 0 (default 0.1).
+        progress_smoothing: added to every score, at least 0 (default 0).
+        performance_bonus_weight: how much the average result adds, at least 0 (default 0).
+        lp_score_temperature: divides scores before the sigmoid; 0 for z-scores instead (default 0).
+        z_score_amplification: multiplies z-scores, at least 0 (default 10).
+        early_progress_amplification: strength of the reweighting, in [0, 1]; 0.5 for off (default 0.5).
+        use_baseline_normalization: whether results are measured from the first one to 1 (default True).
+        min_samples_for_lp: results that a task needs before its score counts, at least 0 (default 10).
+    """
 
     columns = 4
     bounded_only = True
@@ -99,13 +121,19 @@ class LegacyVMin(Progress):
     PRESETS: Mapping[str, Mapping[str, float]] = {
         "default": {},
         "stable": {
-            "ema_timescale": 0.01, "z_score_amplification": 5.0, "exploration_bonus": 0.15, "min_samples_for_lp": 20,
+            "ema_timescale": 0.01,
+            "z_score_amplification": 5.0,
+            "exploration_bonus": 0.15,
+            "min_samples_for_lp": 20,
         },
         "fast_learning": {
-            "ema_timescale": 0.2, "z_score_amplification": 15.0, "exploration_bonus": 0.05, "min_samples_for_lp": 5,
+            "ema_timescale": 0.2,
+            "z_score_amplification": 15.0,
+            "exploration_bonus": 0.05,
+            "min_samples_for_lp": 5,
         },
         "arena_legacy": {"ema_timescale": 0.001},
-    }  # fmt: skip
+    }
 
     def __init__(
         self,
@@ -148,7 +176,7 @@ class LegacyVMin(Progress):
 
     @classmethod
     def preset(cls, name: str) -> LegacyVMin:
-        """One of the original's named sets of settings."""
+        """The measure with one of the original's sets of settings; `name` is a key of `PRESETS`."""
         if name not in cls.PRESETS:
             raise SettingsError(f"preset {name!r} is not known. Allowed: {', '.join(cls.PRESETS)}.")
         return cls(**cls.PRESETS[name])  # type: ignore[arg-type]
@@ -169,7 +197,7 @@ class LegacyVMin(Progress):
             baseline,
         )
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """|fast − slow|, reweighted if asked for, and what is added to it."""
         fast, slow, true, _ = notes
         amplification = self._settings["early_progress_amplification"]
@@ -200,7 +228,7 @@ class LegacyVMin(Progress):
         true: FloatArray = notes[2].copy()
         return true
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """The averages and the baseline."""
         return f"fast {note[0]:.3f}, slow {note[1]:.3f}, baseline {note[3]:.3f}"
 

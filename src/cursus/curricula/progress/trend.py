@@ -1,4 +1,4 @@
-"""Our own measure: the trend of a task's results, as far as it stands out from their noise."""
+"""Trend: the slope of a task's results, as far as it stands out from their noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Climate, Progress, either
+from cursus.curricula.progress.base import Progress, either
+from cursus.curricula.progress.result_scale import ResultScale
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray
@@ -36,17 +37,20 @@ class _Line:
 class Trend(Progress):
     """The slope of a line through a task's results, the older ones discounted, with its standard error.
 
-    The slope is shrunk towards zero by as much as it may be luck, given that learning a task takes about `horizon`
-    episodes (a normal prior on slopes). What stands out of the doubt that remains counts in both directions: a skill that
-    is being lost is practised again. To it the doubt is added (times `optimism`): a task that was seldom tried might be
-    about to move, one that has shown the same for long will not. Where results are bounded, no more can be gained than is
-    left to the ceiling, spread over `lookahead` episodes: what is mastered is left alone.
+    The slope is shrunk towards zero by as much as it may be luck (a normal prior on slopes). What stands out of the doubt
+    that remains counts in both directions: a skill that is being lost is practised again. To it the doubt is added: a task
+    that was seldom tried might be about to move, one that has shown the same for long will not. Where results are bounded,
+    no more can be gained than is left to the ceiling: what is mastered is left alone.
 
     The notes on a task are its first result, and discounted sums of the results (from there), of their ages times results,
     and of their squares. How much weight there is at which age depends on the count alone, and comes from a table.
 
-    - `window`: results older than about this many episodes of the same task are forgotten.
-    - `prior`: how many results' worth the usual scatter counts where a task's own is not known yet.
+    Args:
+        window: results older than about this many episodes of the same task are forgotten, from 2 to 10,000 (default 150).
+        horizon: episodes that learning a task takes, about; sets the prior on slopes, above 0 (default 200).
+        lookahead: episodes over which what is left to the ceiling is spread, above 0 (default 50).
+        optimism: how much doubt counts beside progress, at least 0 (default 0.5).
+        prior: how many results' worth the usual scatter counts where a task's own is not known yet, above 0 (default 2).
     """
 
     columns = 4
@@ -78,31 +82,31 @@ class Trend(Progress):
         value, discount = values - origin, self._discount
         return origin, discount * total + value, discount * (aged + total), discount * squares + value * value
 
-    def scores(self, notes: FloatArray, counts: IntArray, climate: Climate) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
         """The gain per episode that can be expected, in units of the scale."""
-        line = self._line(notes, counts, climate)
-        gain, doubt = self._posterior(line, climate)
-        if climate.bounded:
+        line = self._line(notes, counts, scale)
+        gain, doubt = self._posterior(line, scale)
+        if scale.bounded:
             information = self._row_of_table(counts)[4]
             left = 1.0 - np.clip(line.level, 0.0, 1.0)
             gain = np.minimum(gain, left / self._lookahead)
             doubt = np.minimum(doubt, np.maximum(left, 1.0 / (information + 2.0)) / self._lookahead)
         certain = np.maximum(gain * gain - _STANDS_OUT * doubt * doubt, 0.0)
-        score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / climate.scale
+        score: FloatArray = np.sqrt(certain + self._optimism * doubt * doubt) / scale.width
         return score
 
-    def _posterior(self, line: _Line, climate: Climate) -> tuple[FloatArray, FloatArray]:
+    def _posterior(self, line: _Line, scale: ResultScale) -> tuple[FloatArray, FloatArray]:
         """The slope that is to be believed, and its standard deviation."""
-        usual = climate.scale / self._horizon
+        usual = scale.width / self._horizon
         belief = usual * usual / (usual * usual + line.error * line.error)
         return line.slope * belief, usual * np.sqrt(1.0 - belief)
 
-    def _line(self, notes: FloatArray, counts: IntArray, climate: Climate) -> _Line:
+    def _line(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> _Line:
         weight, age, spread, leverage, information = self._row_of_table(counts)
         mean = notes[_SUM] / weight
         slope = (age * notes[_SUM] - notes[_AGED]) / spread
         scatter = self._scatter(notes, mean, slope, weight, spread, information)
-        variance = (scatter + self._prior * climate.noise) / (np.maximum(information - 2.0, 0.0) + self._prior)
+        variance = (scatter + self._prior * scale.noise) / (np.maximum(information - 2.0, 0.0) + self._prior)
         error = np.where(counts < _FEWEST, np.inf, np.sqrt(variance) * leverage)
         level = notes[_ORIGIN] + mean + slope * age
         return _Line(notes[_ORIGIN] + mean, slope, level, variance, error)
@@ -130,18 +134,18 @@ class Trend(Progress):
         mean: FloatArray = np.where(counts > 0, notes[_ORIGIN] + notes[_SUM] / weight, 0.0)
         return mean
 
-    def describe(self, note: FloatArray, count: int, climate: Climate) -> str:
+    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
         """Mean, trend, and how sure both are."""
         if count == 0:
             return "never finished"
         counts, notes = np.array([count]), note[:, None]
-        line = self._line(notes, counts, climate)
+        line = self._line(notes, counts, scale)
         information = float(self._row_of_table(counts)[4][0])
         doubt = float(np.sqrt(line.variance[0] / information))
-        what = "success" if climate.bounded else "return"
+        what = "success" if scale.bounded else "return"
         text = f"{what} {line.mean[0]:.2f} ± {doubt:.2f}"
         slope, error = 100 * float(line.slope[0]), 100 * float(line.error[0])
-        if error > climate.scale:
+        if error > scale.width:
             return f"{text}, too few results for a trend"
         if abs(slope) < 2 * error:
             return f"{text}, no trend that stands out ({slope:+.2g} ± {error:.2g} per 100 episodes)"

@@ -1,10 +1,9 @@
-"""Where rows of metrics go."""
+"""Writers of metrics: JSON lines, CSV, TensorBoard, Weights & Biases."""
 
 from cursus.metrics.writers.base import Writer, checked_row
 from cursus.metrics.writers.csv import CsvWriter
-from cursus.metrics.writers.jsonl import JsonlWriter, read_metrics
+from cursus.metrics.writers.jsonl import JsonlWriter, Writers, read_metrics
 from cursus.metrics.writers.tensorboard import TensorBoardWriter
-from cursus.metrics.writers.together import Writers
 from cursus.metrics.writers.wandb import WandbWriter
 
 __all__ = ["CsvWriter", "JsonlWriter", "TensorBoardWriter", "WandbWriter", "Writer", "Writers", "checked_row", "read_metrics"]

@@ -1,4 +1,4 @@
-"""What a writer of metrics is."""
+"""Writer of metrics: the contract, and the check that every row passes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from cursus.errors import SettingsError
 from cursus.settings import check_count
 
 RESERVED = ("step", "time")
-"""The columns that every row has; a figure of such a name gets an underscore behind it."""
+"""The columns that every row has; a metric of such a name gets an underscore behind it."""
 
 
 class Writer(ABC):
-    """Takes rows of figures, one per step at which there is something to say, and keeps them somewhere.
+    """Takes rows of metrics, one per step at which there is something to report, and keeps them somewhere.
 
     To write one of your own: call `checked_row` first, raise any error that there is, and start nothing that `close`
     does not end. `Writers` sees to it that an error does not stop the training.
     """
 
     @abstractmethod
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Take a row."""
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take a row.
+
+        Args:
+            step: the step that the row belongs to, at least 0.
+            metrics: numbers by name; what is not finite is written as missing.
+        """
 
     @abstractmethod
     def flush(self) -> None:
@@ -43,23 +48,27 @@ class Writer(ABC):
         self.close()
 
 
-def checked_row(step: int, figures: Mapping[str, float]) -> dict[str, float]:
-    """The figures as plain numbers under names that are free; an error for what is no number.
+def checked_row(step: int, metrics: Mapping[str, float]) -> dict[str, float]:
+    """The row as plain floats under names that are free; a `SettingsError` for what is not a number.
+
+    Args:
+        step: the step that the row belongs to, at least 0.
+        metrics: numbers by name.
 
     >>> checked_row(3, {"score": 1, "time": 2.5})
     {'score': 1.0, 'time_': 2.5}
     """
     check_count("step", step, low=0)
     row = {}
-    for name, value in figures.items():
+    for name, value in metrics.items():
         if not isinstance(name, str) or not isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
-            raise SettingsError(f"the figure {name!r:.80} = {value!r:.80} will not do. Names are strings, figures are numbers.")
+            raise SettingsError(f"metric {name!r:.80} = {value!r:.80}: the name must be a string and the value a number.")
         row[f"{name}_" if name in RESERVED else name] = _as_float(value)
     return row
 
 
 def finite(row: Mapping[str, float]) -> dict[str, float]:
-    """The figures without those that are not finite."""
+    """The metrics without those that are not finite."""
     return {name: value for name, value in row.items() if math.isfinite(value)}
 
 

@@ -1,4 +1,4 @@
-"""Metrics as a table."""
+"""Metrics as a CSV table."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cursus.errors import LedgerError
+from cursus.metrics.writers._file import AppendFile
 from cursus.metrics.writers.base import RESERVED, Writer, checked_row, finite
-from cursus.metrics.writers.file import AppendFile
 from cursus.settings import check_count
 
 _BEGINNING = b"step,time"
@@ -20,8 +20,13 @@ _BEGINNING = b"step,time"
 class CsvWriter(Writer):
     """Appends rows of `step, time, …` to a table; what a row does not have, or is not finite, is an empty cell.
 
-    A figure that appears later gets a column at the end: the table is written anew with the wider header, beside the
-    old one and in its place when it is whole, a line at a time. `resume` is that of `JsonlWriter`.
+    A metric that appears later gets a column at the end: the table is written again with the wider header, beside the
+    old one and in its place when it is whole, a line at a time.
+
+    Args:
+        path: the file; its folder is made if there is none.
+        resume: step of the checkpoint that the run goes on from: rows of later steps are removed, with -1 all (default
+            None: rows are added to those that are there).
     """
 
     def __init__(self, path: str | Path, *, resume: int | None = None) -> None:
@@ -44,9 +49,9 @@ class CsvWriter(Writer):
         """Where the table is."""
         return self._file.path
 
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a row."""
-        row = finite(checked_row(step, figures))
+        row = finite(checked_row(step, metrics))
         new = [name for name in (*RESERVED, *row) if name not in self._columns]
         if new:
             self._widen(new)

@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard."""
+"""Metrics as TensorBoard event files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cursus.errors import MissingExtra
+from cursus.metrics.writers._file import AppendFile
 from cursus.metrics.writers.base import Writer, checked_row, finite
-from cursus.metrics.writers.file import AppendFile
 from cursus.settings import check_count
 
 _LARGEST = 3.4028234e38
@@ -24,7 +24,11 @@ class TensorBoardWriter(Writer):
 
     The events are those of `tensorboardX`, the file is written here and at once: its `SummaryWriter` hands events to a
     thread, and once that thread has met a full disk, adding to its queue waits for ever.
-    `resume=step` tells TensorBoard to forget the later steps in the other files of the folder.
+
+    Args:
+        folder: where the event file goes; made if there is none.
+        resume: step of the checkpoint that the run goes on from: TensorBoard forgets later steps in the other files of the
+            folder (default None).
     """
 
     def __init__(self, folder: str | Path, *, resume: int | None = None) -> None:
@@ -53,10 +57,10 @@ class TensorBoardWriter(Writer):
         """The event file."""
         return self._file.path
 
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add an event."""
         summary = self._summaries.Summary()
-        for name, value in finite(checked_row(step, figures)).items():
+        for name, value in finite(checked_row(step, metrics)).items():
             if abs(value) <= _LARGEST:
                 summary.value.add(tag=name, simple_value=value)
         self._append(step=int(step), summary=summary)

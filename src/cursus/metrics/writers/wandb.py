@@ -1,4 +1,4 @@
-"""Metrics for Weights & Biases."""
+"""Metrics as a run of Weights & Biases."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ class WandbWriter(Writer):
 
     An offline run is sent later with `wandb sync`. wandb wants steps that do not go back: it leaves out a row of an
     earlier step and says so.
+
+    Args:
+        project: the project that the run belongs to.
+        name: the name of the run.
+        folder: where wandb keeps its files; made if there is none.
+        mode: `"offline"` (default), `"online"` or `"disabled"`.
     """
 
     def __init__(self, project: str, name: str, *, folder: str | Path, mode: Mode = "offline") -> None:
@@ -32,9 +38,9 @@ class WandbWriter(Writer):
         settings = wandb.Settings(silent=True, console="off")
         self._run: Any = wandb.init(project=project, name=name, mode=mode, dir=str(folder), settings=settings)
 
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a row."""
-        self._run.log(finite(checked_row(step, figures)), step=int(step))
+        self._run.log(finite(checked_row(step, metrics)), step=int(step))
 
     def flush(self) -> None:
         """Nothing to do: wandb's own process keeps what it was given."""

@@ -1,4 +1,4 @@
-"""The contract of a task generator."""
+"""Task generator: the contract of what makes configs from random streams, and the draft that it gives."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cursus.errors import SettingsError
-from cursus.tasks.generators.bucket import Bucket
-from cursus.tasks.generators.paths import check_apart, check_path, get, overlap, paths_in, plain, put
-from cursus.tasks.generators.source import Source
+from cursus.tasks.generators._paths import check_apart, check_path, get, overlap, paths_in, plain, put
+from cursus.tasks.generators.values import Bucket, Source
 
 
 @dataclass(slots=True)
 class Draft:
-    """What a generator made of a task: its config, the labels it got on the way, and the buckets that were drawn."""
+    """What a generator made of a task.
+
+    Args:
+        params: the config.
+        labels: the labels that it got on the way, outermost first (default: none).
+        buckets: the buckets that were drawn (default: none).
+    """
 
     params: Any
     labels: list[str] = field(default_factory=list)
     buckets: list[Bucket] = field(default_factory=list)
 
     def finish(self, label: str, overrides: Mapping[str, Any]) -> Draft:
-        """The same draft with a label in front of the others, and with overrides set."""
+        """The same draft with a `label` in front of the others (unless it is empty), and with `overrides` set, by path."""
         self.labels[:0] = [label] if label else []
         put(self.params, overrides)
         return self
 
     def values(self) -> dict[str, Any]:
-        """What the config has in the place of each bucket."""
+        """What the config has for each bucket."""
         return {bucket.path: get(self.params, bucket.path) for bucket in self.buckets}
 
     def label(self, keys: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The plain rule: a threshold over a rolling window."""
+"""Window gate: a threshold over a rolling window, with early, trend and relaxed rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from cursus.curricula.gates.base import Evidence, Gate
+from cursus.curricula.staged.gates import Evidence, Gate
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 
@@ -18,15 +18,26 @@ class Window(Gate):
     """Promote when the success rate of the window reaches the threshold; three ways to get there.
 
     - *standard*: rate ≥ `threshold` after `min_episodes`;
-    - *early* (None: off): rate ≥ `early` after `early_after` episodes;
-    - *trend* (None: off): the newer half of the window is better than the older half by more than `trend`, and the
-      rate is at least `max(threshold − trend_margin, trend_floor)`, after `trend_share` of `min_episodes`.
-
-    `relax_every` (None: off) lowers the threshold to `relax_by` of itself each time that many episodes of a visit
-    have passed, down to `relax_floor` at the least, so that a plateau just below the bar is not for ever.
+    - *early*: rate ≥ `early` after `early_after` episodes;
+    - *trend*: the newer half of the window is better than the older half by more than `trend`, and the rate is at least
+      `max(threshold − trend_margin, trend_floor)`, after `trend_share` of `min_episodes`.
 
     A window looked at after every episode promotes by luck sooner or later: at a true rate of 0.70, a window of 50
     passes a threshold of 0.80 almost surely within 1,000 episodes. `Wilson` and `EProcess` do not; prefer them.
+
+    Args:
+        window: number of latest episodes that are looked at; at least 20 where `trend` is on (default 50).
+        min_episodes: episodes of a visit before the standard rule, at least 0 (default 100).
+        early: success rate of the early rule, in [0, 1]; None for off (default 0.90).
+        early_after: episodes of a visit before it, at least 0 (default 50).
+        trend: gain of the newer over the older half, in [0, 1]; None for off (default 0.15).
+        trend_share: share of `min_episodes` before the trend rule, in [0, 1] (default 0.9).
+        trend_margin: how far below `threshold` it may promote, in [0, 1] (default 0.02).
+        trend_floor: least success rate of the trend rule, in [0, 1] (default 0.60).
+        relax_every: episodes of a visit after which the threshold is lowered, again and again, so that a plateau just
+            below it is not for ever; None for off (default None).
+        relax_by: factor of the threshold each time, in [0, 1] (default 0.95).
+        relax_floor: least threshold that this leads to, in [0, 1] (default 0.40).
     """
 
     window: int = 50
@@ -139,10 +150,10 @@ class _WindowEvidence(Evidence):
             ways.append(gate.min_episodes - self.count)
         return max(min(ways), 1) if ways else None
 
-    def figures(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """With the rules that held, and the trend."""
         return {
-            **super().figures(),
+            **super().summary(),
             "threshold": round(self.threshold(), 6),
             "rules": self.rules(),
             "trend": round(self.trend(), 6),

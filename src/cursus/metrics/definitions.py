@@ -1,6 +1,6 @@
-"""Every figure about a course that is published, with its definition.
+"""Definitions of metrics: every published name, and what it means.
 
-The names are those of an existing system where it has the figure, so that runs can be laid side by side.
+The names are those of an existing system where it has the metric, so that runs can be laid side by side.
 `<label>` and `<n>` stand for a label and for a number.
 """
 
@@ -55,7 +55,7 @@ DEFINITIONS: dict[str, str] = {
     "rollout/success_low": "training: lower end of its 95 % interval",
     "rollout/success_high": "training: upper end of its 95 % interval",
     "rollout/episodes": "training: episodes that have ended since the run began",
-    "progress/phase_index": "training: place of the present phase or stage, from 0",
+    "progress/phase_index": "training: index of the present phase or stage, from 0",
     "progress/rating": "self-play: the learner's rating on the scale of the scripted players",
     "evaluation/step": "training: the step whose weights were evaluated",
     "evaluation/score": "training: wins plus half the draws, over all tasks; the best weights are those with the highest",
@@ -75,7 +75,7 @@ DEFINITIONS: dict[str, str] = {
 
 
 def definition(name: str) -> str | None:
-    """The definition of a published name, if it has one."""
+    """The definition of a published `name`, or None if it has none."""
     if name in DEFINITIONS:
         return DEFINITIONS[name]
     for pattern, text in DEFINITIONS.items():

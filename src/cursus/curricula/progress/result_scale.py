@@ -1,35 +1,50 @@
-"""What all tasks have in common: the scale of their results, their noise, and between what they usually lie."""
+"""Result scale: the width and the noise that the results of all tasks have in common, estimated while they come in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.curricula.progress import Climate
 from cursus.errors import StateError
 from cursus.types import FloatArray, IntArray, Tree
 
 BLOCK = 256
-"""Episodes after which the climate is looked at again."""
+"""Episodes after which the scale is estimated again."""
 
 _KEPT = (1.0 - 1.0 / 500) ** BLOCK  # averages go over 500 episodes or so
-_CHANGE = 1.25  # the climate is another one when scale or noise have moved by this factor
+_CHANGE = 1.25  # the scale counts as another one when its width or noise have moved by more than this factor
 _TRIMMED = 0.05  # of the noisiest tasks, which one crash may have made so
 _QUANTILES = (0.0, 0.01, 0.1, 0.9, 0.99, 1.0)
-_FAR_OUT = 2.0  # results that lie further than so many scales outside the usual count as that far
+_FAR_OUT = 2.0  # results that lie further than so many widths outside the usual count as that far
 _EDGE = 1e100
 
 
-class ClimateWatch:
-    """Averages over all tasks, block by block, so that it makes no difference how results come in.
+@dataclass(frozen=True, slots=True)
+class ResultScale:
+    """What the results of all tasks have in common.
 
-    The climate stays the same until it has moved by a quarter; then every score has to be computed anew.
+    Args:
+        width: from the 10th to the 90th percentile of results; 1 where they are bounded (default 1).
+        noise: variance of results around a task's trend (default 0.25, that of a fair coin).
+        bounded: whether results lie between 0 and 1, so that there is a ceiling (default True).
+    """
+
+    width: float = 1.0
+    noise: float = 0.25
+    bounded: bool = True
+
+
+class ResultScaleEstimator:
+    """Estimates the scale from averages over blocks of results, so that it makes no difference how results are batched.
+
+    `current` stays the same until the estimate has moved by a quarter; then every score has to be computed again.
     """
 
     def __init__(self, *, bounded: bool) -> None:
-        self.climate = Climate(bounded=bounded)
+        self.current = ResultScale(bounded=bounded)
         self._averages = np.zeros(1 + len(_QUANTILES))  # share seen so far, quantiles of results
         self._noise = 0.0
         self._usual = (0.0, 1.0) if bounded else (-_EDGE, _EDGE)
@@ -38,8 +53,8 @@ class ClimateWatch:
         self._filled = 0
 
     def clip(self, values: FloatArray) -> FloatArray:
-        """What lies far outside the usual counts as its edge: one crash must not bend a task's line for ever."""
-        return values if self.climate.bounded else np.clip(values, *self._usual)
+        """What lies far outside the usual counts as its edge: one crash must not bend a task's trend for ever."""
+        return values if self.current.bounded else np.clip(values, *self._usual)
 
     def add(self, values: FloatArray, tasks: IntArray, noise_of: Callable[[IntArray], FloatArray | None]) -> None:
         """Take in results that do not go beyond this block; at its end, average."""
@@ -48,49 +63,49 @@ class ClimateWatch:
         self._filled = stop % BLOCK
         if self._filled == 0:
             self._noise = noise_after(self._noise, noise_of(np.unique(self._tasks)))
-            if not self.climate.bounded:
-                self._look_at_levels()
+            if not self.current.bounded:
+                self._average_quantiles()
 
-    def _look_at_levels(self) -> None:
+    def _average_quantiles(self) -> None:
         seen = np.array([1.0, *np.quantile(self._values, _QUANTILES)])
         self._averages = _KEPT * self._averages + (1.0 - _KEPT) * seen
-        if scale := self._scale():
-            _, low, _, _, high, _ = self._levels()
-            self._usual = (low - _FAR_OUT * scale, high + _FAR_OUT * scale)
+        if width := self._width():
+            _, low, _, _, high, _ = self._quantiles()
+            self._usual = (low - _FAR_OUT * width, high + _FAR_OUT * width)
 
     @property
     def gathering(self) -> bool:
-        """Whether it is not known yet between what results lie: until the first block of unbounded ones is full."""
-        return not self.climate.bounded and self._averages[0] == 0
+        """Whether the usual range is not known yet: until the first block of unbounded results is full."""
+        return not self.current.bounded and self._averages[0] == 0
 
     def newest_block(self) -> tuple[FloatArray, IntArray]:
         """The results of the block that has just become full, and their tasks."""
         return self._values.copy(), self._tasks.copy()
 
-    def _levels(self) -> list[float]:
+    def _quantiles(self) -> list[float]:
         """The quantiles of results, averaged."""
-        levels: list[float] = (self._averages[1:] / (self._averages[0] or 1.0)).tolist()
-        return levels
+        quantiles: list[float] = (self._averages[1:] / (self._averages[0] or 1.0)).tolist()
+        return quantiles
 
-    def _scale(self) -> float:
-        """From the tenth to the ninetieth percent of results; where nearly all are equal, further out."""
-        least, lowest, low, high, highest, most = self._levels()
+    def _width(self) -> float:
+        """From the 10th to the 90th percentile of results; where nearly all are equal, further out."""
+        least, lowest, low, high, highest, most = self._quantiles()
         return high - low or highest - lowest or most - least
 
     def has_changed(self) -> bool:
-        """Whether the climate is another one by now."""
-        before = self.climate
-        scale = before.scale if before.bounded else self._scale() or before.scale
-        noise = self._noise or (before.noise if before.bounded else Climate().noise * scale * scale)
-        if not has_moved(noise, before.noise) and not has_moved(scale, before.scale):
+        """Whether the estimate has left `current` behind; then `current` is the new one."""
+        before = self.current
+        width = before.width if before.bounded else self._width() or before.width
+        noise = self._noise or (before.noise if before.bounded else ResultScale().noise * width * width)
+        if not has_moved(noise, before.noise) and not has_moved(width, before.width):
             return False
-        self.climate = Climate(scale=scale, noise=noise, bounded=before.bounded)
+        self.current = ResultScale(width=width, noise=noise, bounded=before.bounded)
         return True
 
     def state(self) -> Tree:
         """The averages, and the block that has begun."""
         return {
-            "climate": [self.climate.scale, self.climate.noise],
+            "current": [self.current.width, self.current.noise],
             "averages": self._averages.copy(),
             "noise": self._noise,
             "usual": list(self._usual),
@@ -100,10 +115,10 @@ class ClimateWatch:
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
-        climate, averages, noise, usual, values, tasks = take(state, "climate", "averages", "noise", "usual", "values", "tasks")
+        current, averages, noise, usual, values, tasks = take(state, "current", "averages", "noise", "usual", "values", "tasks")
         if np.shape(averages) != self._averages.shape or len(values) != len(tasks) or len(values) >= BLOCK:
-            raise StateError("this is not the climate of a curriculum with these settings.")
-        self.climate = Climate(scale=float(climate[0]), noise=float(climate[1]), bounded=self.climate.bounded)
+            raise StateError("this is not the result scale of a curriculum with these settings.")
+        self.current = ResultScale(width=float(current[0]), noise=float(current[1]), bounded=self.current.bounded)
         self._averages, self._noise = np.array(averages, dtype=np.float64), float(noise)
         self._usual = (float(usual[0]), float(usual[1]))
         self._filled = len(values)
@@ -121,5 +136,5 @@ def noise_after(average: float, scatter: FloatArray | None) -> float:
 
 
 def has_moved(value: float, before: float) -> bool:
-    """Whether a figure of the climate has changed by more than a quarter."""
+    """Whether a number of the scale has changed by more than a quarter."""
     return not before / _CHANGE <= value <= before * _CHANGE

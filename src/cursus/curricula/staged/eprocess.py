@@ -1,4 +1,4 @@
-"""A bet against the learner, which stays fair however often one looks."""
+"""E-process gate: evidence by betting, valid however often it is looked at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.curricula.gates.base import Evidence, Gate
+from cursus.curricula.staged.gates import Evidence, Gate
 from cursus.errors import StateError
 from cursus.settings import check_share
 from cursus.types import Tree
@@ -25,7 +25,7 @@ class EProcess(Gate):
     """Promote when the evidence against "success ≤ threshold" exceeds `1 / alpha`.
 
     A gambler starts with one coin and bets on every episode at odds that are fair if the true rate is `threshold`.
-    Below it, the wealth can only shrink on average, so the chance that it *ever* reaches `1 / alpha` is at most
+    Below it, the wealth can only shrink on average, so the probability that it *ever* reaches `1 / alpha` is at most
     `alpha`, however long the stage lasts and however often it is looked at (Ville's inequality; Shafer 2021,
     Waudby-Smith & Ramdas 2024).
 
@@ -35,6 +35,9 @@ class EProcess(Gate):
     Three alternatives (a quarter, half and three quarters of the way from the threshold to 1) are held at once.
 
     Demotion is the mirror image, against "success ≥ demote". `window` serves for showing and mixing alone.
+
+    Args:
+        alpha: probability of a false promotion that is accepted per visit, in (0, 0.5] (default 0.05).
     """
 
     alpha: float = 0.05
@@ -55,9 +58,9 @@ class _Wealth:
     """The wealth of all bets against a null hypothesis: `rate` is its edge, `towards` where the truth may lie."""
 
     def __init__(self, rate: float, towards: float) -> None:
-        chances = [rate + share * (towards - rate) for share, _ in _STAKES]
-        self.win = [chance / rate for chance in chances]
-        self.lose = [(1 - chance) / (1 - rate) for chance in chances]
+        rates = [rate + share * (towards - rate) for share, _ in _STAKES]
+        self.win = [alternative / rate for alternative in rates]
+        self.lose = [(1 - alternative) / (1 - rate) for alternative in rates]
         self.bets = [0.0] * len(_STAKES)
 
     def play(self, success: bool, stake: float) -> None:
@@ -125,11 +128,11 @@ class _EProcessEvidence(Evidence):
         growth = self._for.growth(rate)
         return math.ceil(missing / growth) if growth > 1e-6 else None
 
-    def figures(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """With the evidence for promotion and for demotion."""
         against = None if self._against is None else float(f"{self._against.total():.6g}")
         return {
-            **super().figures(),
+            **super().summary(),
             "evidence": float(f"{self._for.total():.6g}"),
             "evidence_to_demote": against,
             "needed": 1 / self._gate.alpha,

@@ -1,4 +1,4 @@
-"""How much of the earlier stages is practised beside the present one."""
+"""Mixing: how much of the earlier stages is practised beside the present one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ Spread = Literal["previous", "all"]
 
 
 class Mixing(ABC):
-    """The chance that a draw comes from an earlier stage.
+    """The probability that a draw comes from an earlier stage.
 
     It is a pure function of the state at the moment of the draw: there is no ratio to cache, to copy or to forget.
-    `spread` says which earlier stage: the one before, or any of them with equal chances.
     """
 
     spread: Spread
+    """Which earlier stage: the one before (`"previous"`, the default), or any of them with equal probability (`"all"`)."""
 
     @abstractmethod
-    def chance(self, success: float | None, episodes: int) -> float:
-        """The chance, from the success rate of the present stage and the episodes behind it."""
+    def probability(self, success: float | None, episodes: int) -> float:
+        """The probability, from what is known of the present stage.
+
+        Args:
+            success: success rate of the latest episodes of this visit, in [0, 1]; None without any.
+            episodes: number of episodes of this visit.
+        """
 
     def _check_spread(self) -> None:
         if self.spread not in ("previous", "all"):
@@ -33,14 +38,14 @@ class Mixing(ABC):
 
 @dataclass(frozen=True)
 class NoMixing(Mixing):
-    """The present stage only."""
+    """The present stage only; `spread` is not used."""
 
     spread: Spread = "previous"
 
     def __post_init__(self) -> None:
         self._check_spread()
 
-    def chance(self, success: float | None, episodes: int) -> float:
+    def probability(self, success: float | None, episodes: int) -> float:
         """Zero."""
         return 0.0
 
@@ -50,13 +55,15 @@ class FixedMixing(Mixing):
     """Always the same share of earlier stages."""
 
     ratio: float = 0.2
+    """The share, in [0, 1] (default 0.2)."""
     spread: Spread = "previous"
+    """Which earlier stage: `"previous"` (default) or `"all"`."""
 
     def __post_init__(self) -> None:
         check_share("ratio", self.ratio)
         self._check_spread()
 
-    def chance(self, success: float | None, episodes: int) -> float:
+    def probability(self, success: float | None, episodes: int) -> float:
         """`ratio`."""
         return self.ratio
 
@@ -65,11 +72,16 @@ class FixedMixing(Mixing):
 class AdaptiveMixing(Mixing):
     """Much of the earlier stages while the present one is hard, little once it goes well.
 
-    `brackets` are pairs (success below, share), rising; `above` is the share past the last of them. Until the stage
-    has `min_episodes` results, the share is `initial`.
+    Args:
+        brackets: pairs (success below, share), all in [0, 1], with rising success (default 40 % below 0.50, 25 % below
+            0.65, 15 % below 0.80).
+        above: share past the last bracket, in [0, 1] (default 0.05).
+        initial: share until there are `min_episodes`, in [0, 1] (default 0.20).
+        min_episodes: episodes of the visit before brackets hold, at least 1 (default 5).
+        spread: which earlier stage: `"previous"` (default) or `"all"`.
 
     >>> mixing = AdaptiveMixing()
-    >>> [mixing.chance(success, episodes=50) for success in (0.3, 0.5, 0.7, 0.9)]
+    >>> [mixing.probability(success, episodes=50) for success in (0.3, 0.5, 0.7, 0.9)]
     [0.4, 0.25, 0.15, 0.05]
     """
 
@@ -92,7 +104,7 @@ class AdaptiveMixing(Mixing):
         check_count("min_episodes", self.min_episodes)
         self._check_spread()
 
-    def chance(self, success: float | None, episodes: int) -> float:
+    def probability(self, success: float | None, episodes: int) -> float:
         """The share of the bracket that `success` falls into."""
         if success is None or episodes < self.min_episodes:
             return self.initial

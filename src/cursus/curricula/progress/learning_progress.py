@@ -1,4 +1,4 @@
-"""More of what is being learned, less of what is known and of what cannot be."""
+"""Learning-progress curriculum: samples tasks in proportion to estimated progress."""
 
 from __future__ import annotations
 
@@ -8,47 +8,48 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.climate import BLOCK, ClimateWatch
-from cursus.curricula.progress import Progress, Trend
-from cursus.curricula.sum_tree import SumTree
+from cursus.curricula.progress.base import Progress
+from cursus.curricula.progress.result_scale import BLOCK, ResultScaleEstimator
+from cursus.curricula.progress.trend import Trend
+from cursus.curricula.progress.weights import TaskWeights
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, generator
 from cursus.settings import check_kind, check_positive, check_share
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, Glimpse, IntArray, Outcome, Tree
+from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
-_FEW_TASKS = 1024  # up to so many, weights that depend on all tasks are always exact; with more, 64 times per round of all
-_REFRESHES_PER_ROUND = 64
 _SELDOM = 16  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
-_SMALLEST = 1e-300
-_STEEPEST = 575.0  # e^±575 is about 10^±250
-_LEADING = 2.0  # times as often as by chance
+_LEADING = 2.0  # times uniform
 _MOST_ROUNDS = 3
 
 
 class LearningProgress(Curriculum):
     """Practises tasks in proportion to the progress that is being made on them.
 
-    `progress` says how progress is measured (see `Trend`, the default); a task's weight is its score to the power of
-    `focus`, so that a larger `focus` leaves less to the second best. A share of `floor` is drawn evenly from all tasks,
-    which is how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
-
-    `signal="score"` reads the scores of episodes, which are 0 or 1 (the success) unless an environment gives finer ones
-    between 0 and 1. `signal="return"` reads returns of any scale, and finds the scale out by itself from the first 256
-    results, in which all tasks are equal; later returns that lie far outside of what is usual count as its edge.
+    A task's weight is its score to the power of `focus`. A share of `floor` is drawn uniformly from all tasks, which is
+    how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
 
     Drawing and learning cost the same for ten tasks and, nearly, for a million: no step looks at all tasks, but for a
-    refresh when the climate (the noise or the scale of all results) has changed.
+    refresh when the scale of results (their width or their noise) has changed.
+
+    Args:
+        tasks: the task space, or a number of tasks, at most 2**24.
+        progress: how progress is measured (default `Trend()`).
+        focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
+        floor: share of uniform draws, in [0, 1] (default 0.1).
+        signal: `"score"` (default) reads the scores of episodes, which are 0 or 1 (the success) unless an environment
+            gives finer ones between 0 and 1. `"return"` reads returns, and finds their scale out by itself from the first
+            256 results, in which all tasks are equal; later returns that lie far outside the usual count as its edge.
 
     >>> from cursus import Episodes
-    >>> course = LearningProgress(3)
+    >>> curriculum = LearningProgress(3)
     >>> for n in range(60):
-    ...     _ = course.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
-    >>> [round(float(weight), 2) for weight in course.weights()]
+    ...     _ = curriculum.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
+    >>> [round(float(weight), 2) for weight in curriculum.weights()]
     [0.03, 0.03, 0.93]
     """
 
@@ -70,48 +71,41 @@ class LearningProgress(Curriculum):
             raise SettingsError(f"signal={signal!r} is not known. Allowed: {', '.join(get_args(Signal))}.")
         if signal == "return" and self._progress.bounded_only:
             name = type(self._progress).__name__
-            raise SettingsError(f'{name} reads results between 0 and 1, so signal="return" will not do. Use Trend().')
+            raise SettingsError(f'{name} reads results between 0 and 1, so signal must be "score", got "return". Use Trend().')
         if self.tasks.size > _MOST_TASKS:
             raise SettingsError(
                 f"{self.tasks!r} has {self.tasks.size:,} tasks: too many to keep notes on each. Practise a Pool of them."
             )
-        self._focus, self._floor, self._signal = float(focus), float(floor), signal
+        self._signal = signal
         self._counts = np.zeros(self.tasks.size, dtype=np.int64)
         self._notes = np.zeros((self._progress.columns, self.tasks.size))
-        self._tree = SumTree(self.tasks.size)
         self._episodes = 0
-        self._watch = ClimateWatch(bounded=signal == "score")
-        self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
+        self._scale = ResultScaleEstimator(bounded=signal == "score")
         self._focused: list[int] = []
-        shared = self._progress.weights(np.ones(self.tasks.size), self._counts)
-        every = 1 if self.tasks.size <= _FEW_TASKS else self.tasks.size // _REFRESHES_PER_ROUND
-        self._shared_every = 0 if shared is None else every
-        self._listed = self.tasks.size
+        shared = self._progress.weights(np.ones(self.tasks.size), self._counts) is not None
+        self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=float(floor), shared=shared)
         self._seldom = max(self.tasks.size // _SELDOM // BLOCK, 1) * BLOCK
-        self._outdated = False
         self._weigh_all()
 
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:
-        """By weight, or evenly for a share of the tickets."""
-        self._weigh_if_outdated()
-        evenly, place = rng.uniform() < self._floor, rng.uniform()
-        tasks = self._tree.draw(place)
-        if evenly.any():
-            tasks[evenly] = rng.integers(self.tasks.size)[evenly]
-        return Draw.untagged(tasks)
+        """By weight, or uniformly for a share of the tickets."""
+        return Draw.untagged(self._fresh().draw(rng))
 
     def weights(self) -> FloatArray:
         """The weight of each task and the floor, as shares."""
-        self._weigh_if_outdated()
-        return (1.0 - self._floor) * self._tree.weights / self._tree.total + self._floor / self.tasks.size
+        return self._fresh().shares()
+
+    def filled_weights(self) -> FloatArray:
+        """The share of each task that exists, while others wait for room in a pool."""
+        return self._fresh().filled_shares()
 
     def scores(self) -> FloatArray:
         """How much progress each task seems to be worth, before it is made a weight."""
         tried = np.flatnonzero(self._counts)
         if 2 * len(tried) > self.tasks.size:
-            return self._progress.scores(self._notes, self._counts, self._watch.climate)
+            return self._progress.scores(self._notes, self._counts, self._scale.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
         scores[tried] = self.progress_of(tried)
         return scores
@@ -121,18 +115,16 @@ class LearningProgress(Curriculum):
         return np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
 
     def _score_of_untried(self) -> float:
-        return float(self._progress.scores(*self._untried(), self._watch.climate)[0])
+        return float(self._progress.scores(*self._untried(), self._scale.current)[0])
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of some tasks."""
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._watch.climate)
+        """The scores of these `tasks` (ids)."""
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._scale.current)
 
-    def glimpse(self, most: int = 4096) -> Glimpse:
+    def task_sample(self, most: int = 4096) -> TaskSample:
         """All of them, or some chosen once and for all."""
         tasks = some_of(self.tasks.size, most)
-        self._weigh_if_outdated()
-        weights = (1.0 - self._floor) * self._tree.weights[tasks] / self._tree.total + self._floor / self.tasks.size
-        return Glimpse(tasks, weights, self.progress_of(tasks), self._counts[tasks], self.tasks.size)
+        return TaskSample(tasks, self._fresh().shares(tasks), self.progress_of(tasks), self._counts[tasks], self.tasks.size)
 
     @property
     def score_bounds(self) -> tuple[float, float] | None:
@@ -141,11 +133,11 @@ class LearningProgress(Curriculum):
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
-        return self._progress.worth_keeping(self._notes, self._counts, self._watch.climate)
+        return self._progress.worth_keeping(self._notes, self._counts, self._scale.current)
 
     def worth_of_new(self) -> float:
         """What a task that was never tried would be worth."""
-        return float(self._progress.worth_keeping(*self._untried(), self._watch.climate)[0])
+        return float(self._progress.worth_keeping(*self._untried(), self._scale.current)[0])
 
     @property
     def counts(self) -> IntArray:
@@ -173,22 +165,22 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [BLOCK, self._shared_every] if self._shared_every > 1 else [BLOCK]
+            due = [BLOCK, self._weights.refresh_every] if self._weights.refresh_every > 1 else [BLOCK]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
 
     def _learn(self, episodes: Episodes) -> None:
         values, tasks = episodes.returns if self._signal == "return" else episodes.score, episodes.task
-        gathering = self._watch.gathering
+        gathering = self._scale.gathering
         if not gathering:
-            values = self._watch.clip(values)
+            values = self._scale.clip(values)
             self._note(tasks, values)
-        self._watch.add(values, tasks, self._noise_of)
+        self._scale.add(values, tasks, self._noise_of)
         self._episodes += len(episodes)
-        if gathering and not self._watch.gathering:  # now it is known what is usual
-            values, tasks = self._watch.newest_block()
-            self._note(tasks, self._watch.clip(values))
+        if gathering and not self._scale.gathering:  # now it is known what is usual
+            values, tasks = self._scale.newest_block()
+            self._note(tasks, self._scale.clip(values))
 
     def _note(self, tasks: IntArray, values: FloatArray) -> None:
         rounds, often = _rounds(tasks)
@@ -196,7 +188,7 @@ class LearningProgress(Curriculum):
             self._enter(tasks[rows], values[rows])
         for rows in often:
             self._enter_all(int(tasks[rows[0]]), values[rows])
-        self._changed.append(tasks)
+        self._weights.mark(tasks)
 
     def _noise_of(self, tasks: IntArray) -> FloatArray | None:
         return self._progress.noise(self._notes[:, tasks], self._counts[tasks])
@@ -216,28 +208,21 @@ class LearningProgress(Curriculum):
 
     def _weigh_changed(self) -> None:
         """Bring the weights up to date with the notes."""
-        if self._shared_every:
-            self._outdated |= bool(self._changed)
-        elif self._changed:
-            tasks = _distinct(self._changed[0] if len(self._changed) == 1 else np.concatenate(self._changed))
-            self._tree.set(tasks, self._weight(self.progress_of(tasks)))
-        self._changed.clear()
-
-    def _weight(self, scores: FloatArray) -> FloatArray:
-        return self.weight_of(scores, self._reference)
+        tasks = self._weights.take_changed()
+        if len(tasks):
+            self._weights.set(tasks, self.progress_of(tasks))
 
     def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
-        """(score / score of an untried task) ^ focus, but never nothing: the sum of all weights stays above zero."""
-        logarithms = self._focus * np.log(np.maximum(scores / reference, _SMALLEST))
-        weight: FloatArray = np.exp(np.clip(logarithms, -_STEEPEST, _STEEPEST))
-        return weight
+        """The weights of tasks with these `scores`, where an untried one has the score `reference`."""
+        return self._weights.weight_of(scores, reference)
 
     # ---- what all tasks have in common
 
     def _look_around(self, ticket: int) -> list[Decision]:
-        if self._shared_every > 1 and self._episodes % self._shared_every == 0:
+        every = self._weights.refresh_every
+        if every > 1 and self._episodes % every == 0:
             self._weigh_all()
-        if self._episodes % self._seldom == 0 and self._watch.has_changed():
+        if self._episodes % self._seldom == 0 and self._scale.has_changed():
             self._weigh_all()
         return self._say_focus(ticket) if self._episodes % (2 * self._seldom) == 0 else []
 
@@ -248,53 +233,50 @@ class LearningProgress(Curriculum):
 
     @property
     def floor(self) -> float:
-        """The share of even draws."""
-        return self._floor
+        """The share of uniform draws."""
+        return self._weights.floor
 
     def _weigh_all(self) -> None:
-        self._changed.clear()
-        self._reference = self._score_of_untried() or 1.0
         scores = self.scores()
-        shared = self._progress.weights(scores, self._counts)
-        if shared is not None and not 0.0 < float(shared.sum()) < np.inf:
-            shared = np.ones(self.tasks.size)
-        self._tree.set_all(self._weight(scores) if shared is None else shared)
-        self._outdated = False
+        self._weights.set_all(scores, self._score_of_untried(), self._progress.weights(scores, self._counts))
 
-    def _weigh_if_outdated(self) -> None:
-        if self._outdated and self._shared_every == 1:
+    def _fresh(self) -> TaskWeights:
+        """The weights, up to date."""
+        if self._weights.outdated:
             self._weigh_all()
+        return self._weights
 
-    def speak_of(self, count: int) -> None:
-        """Name only the first `count` tasks in words and tables: there are no others yet."""
-        self._listed = count
+    def fill(self, count: int) -> None:
+        """Only the first `count` tasks exist by now: draw, and name in words and tables, no others."""
+        self._weights.filled = count
 
     def renew(self, tasks: IntArray) -> None:
-        """Forget everything about these tasks: others have taken their place."""
+        """Forget everything about these `tasks`: others have taken their slots."""
         gone = set(tasks.tolist())
         self._focused = [task for task in self._focused if task not in gone]
         self._counts[tasks] = 0
         self._notes[:, tasks] = 0.0
-        self._changed.append(tasks)
+        self._weights.mark(tasks)
         self._weigh_changed()
 
     # ---- telling
 
     def _say_focus(self, ticket: int) -> list[Decision]:
-        """A decision when other tasks than before lead the course."""
+        """A decision when other tasks than before lead."""
         self._weigh_changed()
         weights = self.weights() * self.tasks.size
-        leading = np.flatnonzero(weights[: self._listed] >= _LEADING)
+        leading = np.flatnonzero(weights[: self._weights.filled] >= _LEADING)
         chosen = leading[np.argsort(-weights[leading], kind="stable")[:_NAMED]].tolist()
         if set(chosen) == set(self._focused):
             return []
         before, self._focused = self._focused, chosen
-        return [Decision("focus", ticket, self._focus_in_words(chosen, weights), {
+        evidence = {
             "tasks": chosen,
             "times_uniform": [round(float(weights[task]), 3) for task in chosen],
             "before": before,
             "episodes": self._episodes,
-        })]  # fmt: skip
+        }
+        return [Decision("focus", ticket, self._focus_in_words(chosen, weights), evidence)]
 
     def _focus_in_words(self, chosen: list[int], weights: FloatArray) -> str:
         if not chosen:
@@ -303,7 +285,7 @@ class LearningProgress(Curriculum):
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
-        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._watch.climate)
+        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._scale.current)
 
     def explain_task(self, task: int) -> str:
         """How often it was tried, what it brought, its trend, and its weight."""
@@ -313,14 +295,14 @@ class LearningProgress(Curriculum):
         return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
 
     def explain(self, task: int | None = None) -> str:
-        """What is practised most and why; or, for one task, what is known of it and how much it weighs."""
+        """What is practised most and why; or, for one `task`, what is known of it and how much it weighs."""
         if task is not None:
             return self.explain_task(task)
         tried = int(np.count_nonzero(self._counts))
-        leading = np.argsort(-self.weights()[: self._listed], kind="stable")[:_NAMED]
+        leading = np.argsort(-self.weights()[: self._weights.filled], kind="stable")[:_NAMED]
         lines = [
             f"LearningProgress: {self._episodes:,} results from {tried:,} of {self.tasks.size:,} tasks; "
-            f"{self._floor:.0%} of the draws are even, the others go where progress is."
+            f"{self.floor:.0%} of the draws are uniform, the others go where progress is."
         ]
         lines += [f"  {self.explain_task(int(each))}" for each in leading]
         return "\n".join(lines)
@@ -328,7 +310,7 @@ class LearningProgress(Curriculum):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """The leading tasks."""
         weights, levels, scores = self.weights(), self.levels(), self.scores()
-        leading = np.argsort(-weights[: self._listed], kind="stable")[: 2 * _NAMED].tolist()
+        leading = np.argsort(-weights[: self._weights.filled], kind="stable")[: 2 * _NAMED].tolist()
         return {
             "tasks": [
                 {
@@ -346,42 +328,39 @@ class LearningProgress(Curriculum):
     # ---- saving
 
     def state(self) -> Tree:
-        """Notes, counts and weights of every task, and the climate."""
-        self._weigh_if_outdated()
+        """Notes, counts and weights of every task, and the scale."""
         return {
             "counts": self._counts.copy(),
             "notes": self._notes.copy(),
-            "weights": self._tree.weights.copy(),
+            "weights": self._fresh().weights.copy(),
             "episodes": self._episodes,
-            "climate": self._watch.state(),
+            "scale": self._scale.state(),
             "focused": list(self._focused),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many tasks."""
-        counts, notes, weights, episodes, climate, focused = take(
-            state, "counts", "notes", "weights", "episodes", "climate", "focused"
+        counts, notes, weights, episodes, scale, focused = take(
+            state, "counts", "notes", "weights", "episodes", "scale", "focused"
         )
         shapes = [np.shape(each) for each in (counts, notes, weights)]
         expected = [self._counts.shape, self._notes.shape, self._counts.shape]
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
-        self._watch.load(climate)
+        self._scale.load(scale)
         self._counts[:], self._notes[:] = counts, notes
-        self._tree.set_all(np.asarray(weights))
+        self._weights.load(np.asarray(weights))
+        self._weights.refer_to(self._score_of_untried())
         self._episodes = int(episodes)
-        self._reference = self._score_of_untried() or 1.0
-        self._changed.clear()
         self._focused = [int(task) for task in focused]
-        self._outdated = False
 
     def settings(self) -> Mapping[str, Any]:
         """`tasks`, `progress`, `focus`, `floor`, `signal`."""
         return {
             "tasks": self.tasks,
             "progress": self._progress,
-            "focus": self._focus,
-            "floor": self._floor,
+            "focus": self._weights.focus,
+            "floor": self._weights.floor,
             "signal": self._signal,
         }
 
@@ -406,13 +385,7 @@ def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:
 
 
 def some_of(size: int, most: int) -> IntArray:
-    """All of `size` places, or `most` of them chosen at random, always the same."""
+    """All of `size` indices, or `most` of them chosen at random, always the same."""
     if size <= most:
         return np.arange(size)
     return np.sort(generator(0, size, most).choice(size, most, replace=False, shuffle=False))
-
-
-def _distinct(tasks: IntArray) -> IntArray:
-    """Each task once."""
-    ordered = np.sort(tasks)
-    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]

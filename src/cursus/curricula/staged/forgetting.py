@@ -1,4 +1,4 @@
-"""Noticing that a stage which was mastered no longer is."""
+"""Forgetting: notices that a stage which was mastered no longer is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cursus.curricula.base import take
-from cursus.curricula.gates.recent import Recent
+from cursus.curricula.staged.gates import Recent
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
@@ -17,10 +17,15 @@ from cursus.types import Tree
 class ForgettingWatch:
     """Earlier stages keep being measured through mixing; a significant drop is a decision of the kind `forgetting`.
 
-    A mastered stage counts as forgotten when the upper bound of its last `window` results (at least `min_episodes`)
-    is more than `drop` below the threshold that it was once promoted at. The high `confidence` makes up for the look
-    after every episode. It is told once, and again only after the stage has been back at its threshold. With `demote`
-    the course goes back to the forgotten stage.
+    A mastered stage counts as forgotten when the upper Wilson bound of its latest results is more than `drop` below the
+    threshold that it was once promoted at. It is told once, and again only after the stage has been back at its threshold.
+
+    Args:
+        drop: how far below its threshold a stage must have fallen, in [0, 1] (default 0.10).
+        window: number of latest results of a stage that are looked at, at least `min_episodes` (default 100).
+        min_episodes: results that a stage needs before it is judged, at least 1 (default 30).
+        confidence: of the two-sided interval, in [0.5, 1); high, because there is a look after every episode (default 0.999).
+        demote: whether the curriculum goes back to the forgotten stage (default False).
     """
 
     drop: float = 0.10
@@ -38,8 +43,8 @@ class ForgettingWatch:
             raise SettingsError(f"a window of {self.window} never holds min_episodes={self.min_episodes} results.")
 
 
-class Memory:
-    """What was seen of one earlier stage since it was last left upwards."""
+class Retention:
+    """The latest results of one earlier stage, since it was last left upwards, and whether it was found forgotten."""
 
     def __init__(self, watch: ForgettingWatch, threshold: float) -> None:
         self._watch = watch
@@ -65,12 +70,12 @@ class Memory:
         return wilson(self.recent.successes, self.recent.count, self._z)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start from nothing."""
         self.recent.clear()
         self.told = False
 
-    def figures(self) -> dict[str, Any]:
-        """The evidence as plain values."""
+    def summary(self) -> dict[str, Any]:
+        """The evidence as plain JSON values."""
         return {
             "success": self.recent.rate(),
             "upper_bound": round(self.bounds()[1], 6),

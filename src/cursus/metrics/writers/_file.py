@@ -1,4 +1,4 @@
-"""A file that grows at its end, and what is needed to keep it whole."""
+"""Append-only file: rows survive the death of the process, what cannot be written waits in memory."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class AppendFile:
         size = keep = os.fstat(self._handle).st_size
         while keep > 0:
             start = max(keep - _BLOCK, 0)
-            place = os.pread(self._handle, keep - start, start).rfind(b"\n")
-            keep = start + place + 1 if place >= 0 else start
-            if place >= 0:
+            end = os.pread(self._handle, keep - start, start).rfind(b"\n")
+            keep = start + end + 1 if end >= 0 else start
+            if end >= 0:
                 break
         if keep < size:
             self._truncate(keep)

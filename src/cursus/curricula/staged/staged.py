@@ -1,4 +1,4 @@
-"""Stages in order, each behind a gate."""
+"""Staged curriculum: ordered stages, each left through a gate that promotes or demotes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.base import Curriculum, take
-from cursus.curricula.deck import Deck
-from cursus.curricula.forgetting import ForgettingWatch, Memory
-from cursus.curricula.gates import Gate, Verdict, Wilson
-from cursus.curricula.mixing import AdaptiveMixing, Mixing
-from cursus.curricula.stages import Stage, find_tasks, list_stages
+from cursus.curricula.base import Curriculum, TagLayout, take
+from cursus.curricula.staged import Gate, Verdict, Wilson
+from cursus.curricula.staged.forgetting import ForgettingWatch, Retention
+from cursus.curricula.staged.mixing import AdaptiveMixing, Mixing
+from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind
@@ -21,19 +20,14 @@ from cursus.statistics import wilson, z_of
 from cursus.tasks import Named, TaskSpace
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 
-# A tag holds where a draw came from: label (22 bits), stage (14 bits), visit (the rest).
-_STAGE_SHIFT, _VISIT_SHIFT = 22, 36
+_TAGS = TagLayout(label=1 << 22, stage=1 << 14)  # the rest is the visit
 _MOST_LABELS_SHOWN = 100
-_MOST_LABELS, _MOST_STAGES = 1 << _STAGE_SHIFT, 1 << (_VISIT_SHIFT - _STAGE_SHIFT)
 
 _GATE, _MIXING, _FORGETTING = Wilson(), AdaptiveMixing(), ForgettingWatch()
 
 
 class Staged(Curriculum):
     """Ordered stages; a gate says when to go on, or back.
-
-    `stages` is a list of names or of `Stage`, a mapping from names to task ids, or left out for the natural stages of
-    `tasks` (the folders of `Levels`, the labels of any other space). Without `tasks`, the names are the tasks.
 
     **Settings for all and for one.** `gate` and `mixing` hold for every stage; a `Stage` with its own `gate` or
     `mixing` overrides them for itself and inherits the rest:
@@ -44,14 +38,23 @@ class Staged(Curriculum):
     stage is a `graduation` (practice goes on). Only episodes drawn for the present visit of the present stage reach
     its gate: one that began before a change of stage is credited to the stage that it began in.
 
-    **Mixing.** A draw comes from an earlier stage with the chance that `mixing` gives at that moment. What is seen of
-    earlier stages goes to the `forgetting` watch (None: off).
+    **Mixing.** A draw comes from an earlier stage with the probability that `mixing` gives at that moment. What is seen of
+    earlier stages goes to the `forgetting` watch.
 
     **Balance.** Within a stage every label (the generators of `Levels`) is drawn equally often, over all environments
     together.
 
-    >>> course = Staged(["walk", "run"], gate=Wilson(threshold=0.7))
-    >>> print(course.explain())
+    Args:
+        stages: names, or `Stage`s, or a mapping from names to task ids, easiest first (default None: the natural stages of
+            `tasks`: the folders of `Levels`, the labels of any other space).
+        tasks: the task space, or a number of tasks (default None: the names of the stages are the tasks).
+        gate: when a stage is left (default `Wilson()`).
+        mixing: how much of earlier stages is practised (default `AdaptiveMixing()`).
+        forgetting: how earlier stages are watched; None for not at all (default `ForgettingWatch()`).
+        start: name of the stage to begin with (default None: the first).
+
+    >>> curriculum = Staged(["walk", "run"], gate=Wilson(threshold=0.7))
+    >>> print(curriculum.explain())
     Stage 1 of 2, 'walk'.
     Gate: no episode yet; promotion needs a lower 98% bound of 0.70 and 30 episodes.
     """
@@ -72,70 +75,73 @@ class Staged(Curriculum):
         listed = list_stages(stages)
         super().__init__(Named([stage.name for stage in listed or ()]) if tasks is None else tasks)
         self._settings = {
-            "stages": listed, "tasks": tasks, "gate": gate, "mixing": mixing, "forgetting": forgetting, "start": start
-        }  # fmt: skip
+            "stages": listed,
+            "tasks": tasks,
+            "gate": gate,
+            "mixing": mixing,
+            "forgetting": forgetting,
+            "start": start,
+        }
         chosen = find_tasks(listed, self.tasks)
         self._names = list(chosen)
         own = {stage.name: stage for stage in listed or ()}
         self._gates = [own[name].gate or gate if name in own else gate for name in chosen]
         self._mixings = [own[name].mixing or mixing if name in own else mixing for name in chosen]
-        self._decks = [Deck(self.tasks, ids) for ids in chosen.values()]
-        if len(chosen) > _MOST_STAGES or max(len(deck.labels) for deck in self._decks) > _MOST_LABELS:
-            raise SettingsError(f"at most {_MOST_STAGES:,} stages, and {_MOST_LABELS:,} labels in each, are possible.")
+        self._samplers = [BalancedSampler(self.tasks, ids) for ids in chosen.values()]
+        _TAGS.check(stage=len(chosen), label=max(len(sampler.labels) for sampler in self._samplers))
         self._watch = forgetting
         watch = forgetting or _FORGETTING
-        self._memories = [Memory(watch, gate.threshold) for gate in self._gates]
-        self._results = [np.zeros((2, len(deck.labels)), dtype=np.int64) for deck in self._decks]
+        self._retention = [Retention(watch, gate.threshold) for gate in self._gates]
+        self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
         self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._visit = 0
         self._graduated = False
-        self._now = 0 if start is None else self.place(start)
+        self._now = 0 if start is None else self.index(start)
         self._enter(self._now, demoted=False)
 
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the stage of each ticket, then a label of it, then a task."""
-        earlier, which, card, level = rng.uniform(), rng.uniform(), rng.uniform(), rng.uniform()
-        chance = self.mix()
-        stages = [self._now] * len(rng)
-        if chance > 0:
-            all_earlier = self._mixings[self._now].spread == "all"
-            for row in np.flatnonzero(earlier < chance).tolist():
-                stages[row] = min(int(which[row] * self._now), self._now - 1) if all_earlier else self._now - 1
-        visit = self._visit << _VISIT_SHIFT
-        tasks, tags = [], []
-        for stage, u_card, u_level in zip(stages, card.tolist(), level.tolist(), strict=True):
-            task, label = self._decks[stage].draw(u_card, u_level)
-            tasks.append(task)
-            tags.append(visit | stage << _STAGE_SHIFT | label)
-        return Draw(np.array(tasks, dtype=np.int64), np.array(tags, dtype=np.int64))
+        earlier, which, by_label, by_task = rng.columns(4)
+        mixed = earlier < self.mix()
+        if not mixed.any():
+            ids, indices = self._samplers[self._now].draw(by_label.tolist(), by_task.tolist())
+            return Draw(ids, _TAGS.pack(indices, self._now, rest=self._visit))
+        stages = np.full(len(rng), self._now)
+        every = self._mixings[self._now].spread == "all"
+        stages[mixed] = np.minimum((which[mixed] * self._now).astype(np.int64), self._now - 1) if every else self._now - 1
+        tasks, labels = np.empty_like(stages), np.empty_like(stages)
+        for stage in set(stages.tolist()):
+            rows = stages == stage
+            tasks[rows], labels[rows] = self._samplers[stage].draw(by_label[rows].tolist(), by_task[rows].tolist())
+        return Draw(tasks, _TAGS.pack(labels, stages, rest=self._visit))
 
     def draw_state(self) -> Any:
-        """The decks."""
-        return [deck.state() for deck in self._decks]
+        """The rounds of the samplers."""
+        return [sampler.state() for sampler in self._samplers]
 
     def restore_draws(self, before: Any) -> None:
-        """Put the cards back."""
-        for deck, state in zip(self._decks, before, strict=True):
-            deck.load(state)
+        """Put the rounds back."""
+        for sampler, state in zip(self._samplers, before, strict=True):
+            sampler.load(state)
 
     def mix(self) -> float:
-        """The chance that the next draw is from an earlier stage, from the state of this moment."""
+        """The probability that the next draw is from an earlier stage, from the state of this moment."""
         if self._now == 0:
             return 0.0
-        return self._mixings[self._now].chance(self._evidence.rate(), self._evidence.count)
+        return self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
 
     def weights(self) -> FloatArray:
         """The present stage and the earlier ones in their shares."""
         weights = self._blank_weights()
-        chance = self.mix()
-        self._decks[self._now].add_weights(weights, 1 - chance)
-        if chance > 0:
+        probability = self.mix()
+        self._samplers[self._now].add_weights(weights, 1 - probability)
+        if probability > 0:
             sources = range(self._now) if self._mixings[self._now].spread == "all" else [self._now - 1]
             for stage in sources:
-                self._decks[stage].add_weights(weights, chance / len(sources))
+                self._samplers[stage].add_weights(weights, probability / len(sources))
         return weights
 
     # ---- learning
@@ -143,15 +149,14 @@ class Staged(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the stage it was drawn for, and decide after each."""
         decisions: list[Decision] = []
-        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
-        for tag, success, ticket in rows:
+        columns = episodes.tag.tolist(), *_TAGS.unpack_lists(episodes.tag), episodes.success.tolist(), episodes.ticket.tolist()
+        for tag, label, stage, visit, success, ticket in zip(*columns, strict=True):
             if tag == FOREIGN_TAG:
                 continue
-            stage = (tag >> _STAGE_SHIFT) & (_MOST_STAGES - 1)
-            self._results[stage][0 if success else 1, tag & (_MOST_LABELS - 1)] += 1
-            if stage == self._now and tag >> _VISIT_SHIFT == self._visit:
+            self._results[stage][0 if success else 1, label] += 1
+            if stage == self._now and visit == self._visit:
                 decisions += self._judge(success, ticket)
-            elif stage < self._now and self._watch is not None and self._memories[stage].add(success):
+            elif stage < self._now and self._watch is not None and self._retention[stage].add(success):
                 decisions += self._forgotten(stage, ticket)
         return decisions
 
@@ -163,39 +168,39 @@ class Staged(Curriculum):
         if verdict is Verdict.PROMOTE and not self._graduated:
             return [self._graduate(ticket)]
         if verdict is Verdict.DEMOTE and self._now > 0:
-            return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.figures())]
+            return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.summary())]
         mix = self.mix()
         return [] if mix == mix_before else [self._mix_changed(mix_before, mix, ticket)]
 
     def _promote(self, ticket: int) -> Decision:
-        left, figures = self._names[self._now], self._evidence.figures()
+        left, summary = self._names[self._now], self._evidence.summary()
         reason = self._evidence.because(Verdict.PROMOTE)
         self._at_promotion[self._now] = self._evidence.recent.successes, self._evidence.recent.count
-        self._memories[self._now].clear()
+        self._retention[self._now].clear()
         self._enter(self._now + 1, demoted=False)
         entered = self._names[self._now]
         return Decision(
             "promotion",
             ticket,
             f"promoted from '{left}' to '{entered}': {reason}",
-            {"from": left, "to": entered, **figures},
+            {"from": left, "to": entered, **summary},
         )
 
-    def _demote(self, target: int, ticket: int, reason: str, figures: dict[str, Any]) -> Decision:
+    def _demote(self, target: int, ticket: int, reason: str, summary: dict[str, Any]) -> Decision:
         left, entered = self._names[self._now], self._names[target]
         self._enter(target, demoted=True)
         return Decision(
             "demotion",
             ticket,
             f"demoted from '{left}' to '{entered}': {reason}",
-            {"from": left, "to": entered, **figures},
+            {"from": left, "to": entered, **summary},
         )
 
     def _graduate(self, ticket: int) -> Decision:
         self._graduated = True
         name = self._names[self._now]
         text = f"graduated from the last stage '{name}': {self._evidence.because(Verdict.PROMOTE)}"
-        return Decision("graduation", ticket, text, {"from": name, **self._evidence.figures()})
+        return Decision("graduation", ticket, text, {"from": name, **self._evidence.summary()})
 
     def _mix_changed(self, before: float, now: float, ticket: int) -> Decision:
         name, rate = self._names[self._now], self._evidence.rate()
@@ -203,21 +208,21 @@ class Staged(Curriculum):
         return Decision("mix", ticket, text, {"stage": name, "before": before, "now": now, "success": rate})
 
     def _forgotten(self, stage: int, ticket: int) -> list[Decision]:
-        name, figures = self._names[stage], self._memories[stage].figures()
+        name, summary = self._names[stage], self._retention[stage].summary()
         reason = (
-            f"success {figures['success']:.2f} over the last {figures['window']} episodes, upper bound "
-            f"{figures['upper_bound']:.2f}, was mastered at {figures['threshold']:.2f}"
+            f"success {summary['success']:.2f} over the last {summary['window']} episodes, upper bound "
+            f"{summary['upper_bound']:.2f}, was mastered at {summary['threshold']:.2f}"
         )
         told = [
             Decision(
                 "forgetting",
                 ticket,
                 f"mastered stage '{name}' is being forgotten: {reason}",
-                {"stage": name, **figures},
+                {"stage": name, **summary},
             )
         ]
         if self._watch is not None and self._watch.demote:
-            told.append(self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", figures))
+            told.append(self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", summary))
         return told
 
     def _enter(self, stage: int, *, demoted: bool) -> None:
@@ -243,32 +248,32 @@ class Staged(Curriculum):
             "graduated": self._graduated,
             "evidence": self._evidence.state(),
             "at_promotion": self._at_promotion.copy(),
-            "memories": {name: memory.state() for name, memory in zip(self._names, self._memories, strict=True)},
+            "retention": {name: retention.state() for name, retention in zip(self._names, self._retention, strict=True)},
             "results": {name: results.copy() for name, results in zip(self._names, self._results, strict=True)},
-            "decks": {name: deck.state() for name, deck in zip(self._names, self._decks, strict=True)},
+            "samplers": {name: sampler.state() for name, sampler in zip(self._names, self._samplers, strict=True)},
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
-            {key: value for key, value in state.items() if key not in ("memories", "results", "decks")},
-            "stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion",
-        )  # fmt: skip
-        for part in ("memories", "results", "decks"):
+            {key: value for key, value in state.items() if key not in ("retention", "results", "samplers")},
+            *("stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion"),
+        )
+        for part in ("retention", "results", "samplers"):
             if sorted(state[part]) != sorted(self._names):
-                raise StateError(f"this state has the stages {sorted(state[part])}, this course {self._names}.")
-        self._now, self._visit, self._visited = self.place(stage), int(visit), np.array(visited, dtype=bool)
+                raise StateError(f"this state has the stages {sorted(state[part])}, this curriculum {self._names}.")
+        self._now, self._visit, self._visited = self.index(stage), int(visit), np.array(visited, dtype=bool)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         self._evidence.load(evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
-        for place, name in enumerate(self._names):
-            self._memories[place].load(state["memories"][name])
-            self._decks[place].load(state["decks"][name])
-            self._results[place] = np.array(state["results"][name], dtype=np.int64)
+        for index, name in enumerate(self._names):
+            self._retention[index].load(state["retention"][name])
+            self._samplers[index].load(state["samplers"][name])
+            self._results[index] = np.array(state["results"][name], dtype=np.int64)
 
     def settings(self) -> Mapping[str, Any]:
-        """The keyword arguments that make this course again."""
+        """The keyword arguments of the constructor."""
         return self._settings
 
     # ---- telling
@@ -283,20 +288,20 @@ class Staged(Curriculum):
         """The names of all stages, easiest first."""
         return list(self._names)
 
-    def place(self, name: str) -> int:
-        """The number of a stage."""
+    def index(self, name: str) -> int:
+        """The index of the stage called `name`, from 0."""
         if name not in self._names:
             raise SettingsError(f"no stage is named {name!r}. There are: {', '.join(self._names)}.")
         return self._names.index(name)
 
-    def gate(self, place: int) -> Gate:
-        """The gate of a stage."""
-        return self._gates[place]
+    def gate(self, index: int) -> Gate:
+        """The gate of the stage with this `index`."""
+        return self._gates[index]
 
-    def stage_weights(self, place: int) -> FloatArray:
-        """The share of each task within a stage."""
+    def stage_weights(self, index: int) -> FloatArray:
+        """The share of each task within the stage with this `index`, shape `(tasks.size,)`."""
         weights = self._blank_weights()
-        self._decks[place].add_weights(weights, 1.0)
+        self._samplers[index].add_weights(weights, 1.0)
         return weights
 
     @property
@@ -305,7 +310,7 @@ class Staged(Curriculum):
         return self._graduated
 
     def explain(self) -> str:
-        """Where the course stands, what the gate still asks for, and what is mixed in."""
+        """Where the curriculum stands, what the gate still asks for, and what is mixed in."""
         lines = [f"Stage {self._now + 1} of {len(self._names)}, '{self.stage}'{', graduated' if self._graduated else ''}."]
         lines.append(f"Gate: {self._evidence.reason()}.")
         demote = self._gates[self._now].demote
@@ -316,61 +321,61 @@ class Staged(Curriculum):
             if demote is not None:
                 lines.append(f"Demotion: below {demote:.2f} after {self._gates[self._now].demote_after} episodes.")
         lines += [
-            f"Forgotten: '{name}' at success {memory.recent.rate():.2f}, mastered at {gate.threshold:.2f}."
-            for name, memory, gate in zip(self._names, self._memories, self._gates, strict=True)
-            if memory.told
+            f"Forgotten: '{name}' at success {retention.recent.rate():.2f}, mastered at {gate.threshold:.2f}."
+            for name, retention, gate in zip(self._names, self._retention, self._gates, strict=True)
+            if retention.told
         ]
         return "\n".join(lines)
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """A row per stage, and a row per stage and label."""
         return {
-            "stages": [self._stage_row(place) for place in range(len(self._names))],
-            "labels": [row for place in range(len(self._names)) for row in self._label_rows(place)],
+            "stages": [self._stage_row(index) for index in range(len(self._names))],
+            "labels": [row for index in range(len(self._names)) for row in self._label_rows(index)],
         }
 
-    def _stage_row(self, place: int) -> dict[str, Any]:
-        current = place == self._now
-        standing = "current" if current else "passed" if place < self._now else "locked"
+    def _stage_row(self, index: int) -> dict[str, Any]:
+        current = index == self._now
+        standing = "current" if current else "passed" if index < self._now else "locked"
         if current and self._graduated:
             standing = "graduated"
-        elif place < self._now and self._memories[place].told:
+        elif index < self._now and self._retention[index].told:
             standing = "forgotten"
-        successes, count = self._seen(place)
+        successes, count = self._seen(index)
         low, high = wilson(successes, count, z_of(0.95))
-        gate = self._gates[place]
+        gate = self._gates[index]
         return {
-            "stage": self._names[place],
+            "stage": self._names[index],
             "status": standing,
             "success": successes / count if count else None,
             "low": low if count else None,
             "high": high if count else None,
-            "episodes": int(self._results[place].sum()),
+            "episodes": int(self._results[index].sum()),
             "gate": f"{type(gate).__name__} {gate.threshold:g}",
             "mix": self.mix() if current else None,
             "remaining": self._evidence.remaining() if current else None,
         }
 
-    def _seen(self, place: int) -> tuple[int, int]:
-        """The newest successes and episodes of a stage: its window, else its memory, else what promoted it."""
-        recent = self._evidence.recent if place == self._now else self._memories[place].recent
-        if place == self._now or recent.count:
+    def _seen(self, index: int) -> tuple[int, int]:
+        """The newest successes and episodes of a stage: its window, else what was seen since, else what promoted it."""
+        recent = self._evidence.recent if index == self._now else self._retention[index].recent
+        if index == self._now or recent.count:
             return recent.successes, recent.count
-        successes, count = self._at_promotion[place].tolist()
+        successes, count = self._at_promotion[index].tolist()
         return successes, count
 
-    def _label_rows(self, place: int) -> list[dict[str, Any]]:
+    def _label_rows(self, index: int) -> list[dict[str, Any]]:
         """The labels of a stage that were drawn, at most the 100 most drawn: a status stays small for any space."""
-        deck, (wins, losses) = self._decks[place], self._results[place]
-        drawn = deck.drawn
+        sampler, (wins, losses) = self._samplers[index], self._results[index]
+        drawn = sampler.drawn
         seen = np.flatnonzero(drawn)
         if len(seen) > _MOST_LABELS_SHOWN:
             most = np.argpartition(drawn[seen], -_MOST_LABELS_SHOWN)[-_MOST_LABELS_SHOWN:]
             seen = np.sort(seen[most])
         return [
             {
-                "stage": self._names[place],
-                "label": deck.labels[label],
+                "stage": self._names[index],
+                "label": sampler.labels[label],
                 "drawn": int(drawn[label]),
                 "episodes": int(wins[label] + losses[label]),
                 "success": float(wins[label] / (wins[label] + losses[label])) if wins[label] + losses[label] else None,
@@ -379,5 +384,6 @@ class Staged(Curriculum):
         ]
 
     def visit_of(self, tags: IntArray) -> tuple[IntArray, IntArray]:
-        """For each tag, the visit during which it was drawn and the number of the stage it was drawn from."""
-        return tags >> _VISIT_SHIFT, (tags >> _STAGE_SHIFT) & (_MOST_STAGES - 1)
+        """For each of the `tags`, the visit during which it was drawn and the index of the stage it was drawn from."""
+        _, stages, visits = _TAGS.unpack(tags)
+        return visits, stages

@@ -1,0 +1,110 @@
+"""Sampling weights of tasks: cached in a sum tree, brought up to date as scores change, drawn with a uniform floor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cursus.curricula.sum_tree import SumTree
+from cursus.randomness import TicketStream
+from cursus.types import FloatArray, IntArray
+
+_FEW_TASKS = 1024  # up to so many, weights that depend on all tasks are always exact; with more, 64 times per round of all
+_REFRESHES_PER_ROUND = 64
+_SMALLEST = 1e-300
+_STEEPEST = 575.0  # e^±575 is about 10^±250
+
+
+class TaskWeights:
+    """The weights of `size` tasks, of which the first `filled` exist.
+
+    A task's weight is (score / score of an untried task) ^ `focus`, and changes with its own score alone. With `shared`
+    weights, which are normalised over all tasks, any result changes them all: they are computed again when they are
+    read, or every `refresh_every` results where there are many tasks. A share of `floor` is drawn uniformly.
+
+    While a pool grows, draws of tasks that do not exist yet fall on those that do.
+    """
+
+    def __init__(self, size: int, *, focus: float, floor: float, shared: bool) -> None:
+        self.size = self.filled = size
+        self.focus, self.floor = focus, floor
+        every = 1 if size <= _FEW_TASKS else size // _REFRESHES_PER_ROUND
+        self.refresh_every = every if shared else 0
+        """Results after which shared weights are computed again; 0 where each task's weight is its own."""
+        self._tree = SumTree(size)
+        self._reference = 1.0
+        self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
+        self._outdated = False
+
+    # ---- keeping up to date
+
+    def mark(self, tasks: IntArray) -> None:
+        """Note that the scores of these tasks have changed."""
+        self._changed.append(tasks)
+
+    def take_changed(self) -> IntArray:
+        """The tasks to be weighed again, each once; none where weights are shared, which are then outdated as a whole."""
+        changed, self._changed = self._changed, []
+        if not changed or self.refresh_every:
+            self._outdated |= bool(changed)
+            return np.empty(0, dtype=np.int64)
+        tasks = np.sort(changed[0] if len(changed) == 1 else np.concatenate(changed))
+        return tasks[np.concatenate(([True], tasks[1:] != tasks[:-1]))]
+
+    @property
+    def outdated(self) -> bool:
+        """Whether shared weights must be computed again before they are read."""
+        return self._outdated and self.refresh_every == 1
+
+    def set(self, tasks: IntArray, scores: FloatArray) -> None:
+        """Weigh some tasks by their scores."""
+        self._tree.set(tasks, self.weight_of(scores, self._reference))
+
+    def set_all(self, scores: FloatArray, reference: float, shared: FloatArray | None) -> None:
+        """Weigh every task, by its score over the `reference` of an untried one or by `shared` weights."""
+        self.refer_to(reference)
+        if shared is not None and not 0.0 < float(shared.sum()) < np.inf:
+            shared = np.ones(self.size)
+        self.load(self.weight_of(scores, self._reference) if shared is None else shared)
+
+    def refer_to(self, reference: float) -> None:
+        """From here on, scores are compared with this one, that of an untried task."""
+        self._reference = reference or 1.0
+
+    def load(self, weights: FloatArray) -> None:
+        """Take all weights as they are."""
+        self._tree.set_all(weights)
+        self._changed.clear()
+        self._outdated = False
+
+    def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
+        """(score / reference) ^ focus, but never zero: the sum of all weights stays positive."""
+        logarithms = self.focus * np.log(np.maximum(scores / reference, _SMALLEST))
+        weight: FloatArray = np.exp(np.clip(logarithms, -_STEEPEST, _STEEPEST))
+        return weight
+
+    # ---- reading
+
+    def draw(self, rng: TicketStream) -> IntArray:
+        """A task for each ticket: uniformly for a share of them, by weight for the others."""
+        uniformly, point = rng.columns(2)
+        tasks = self._tree.draw(point)
+        floor = uniformly < self.floor
+        if floor.any():
+            tasks[floor] = rng.integers(self.size)[floor]
+        return tasks if self.filled == self.size else tasks % self.filled
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights themselves; a view, to be read only."""
+        return self._tree.weights
+
+    def shares(self, tasks: IntArray | None = None) -> FloatArray:
+        """The probabilities of all tasks, or of some, as if all existed."""
+        weights = self._tree.weights if tasks is None else self._tree.weights[tasks]
+        return (1.0 - self.floor) * weights / self._tree.total + self.floor / self.size
+
+    def filled_shares(self) -> FloatArray:
+        """The probabilities of those that exist; they add up to 1."""
+        shares = np.zeros(self.filled)
+        np.add.at(shares, np.arange(self.size) % self.filled, self.shares())
+        return shares

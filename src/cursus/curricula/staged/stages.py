@@ -1,0 +1,137 @@
+"""Stages: the tasks of each, and the sampler that draws all labels of a stage equally often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+
+import numpy as np
+
+from cursus.curricula.base import take
+from cursus.curricula.staged.gates import Gate
+from cursus.curricula.staged.mixing import Mixing
+from cursus.errors import SettingsError, StateError
+from cursus.settings import check_kind
+from cursus.tasks import TaskSpace
+from cursus.types import FloatArray, IntArray, Tree
+
+_MOST_TASKS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its name, its tasks, and what is different from the curriculum's defaults.
+
+    Args:
+        name: the name, unique among the stages.
+        tasks: ids of its tasks (default None: the stage of this name in the task space).
+        gate: its own gate (default None: that of the curriculum).
+        mixing: its own mixing (default None: that of the curriculum).
+    """
+
+    name: str
+    tasks: Sequence[int] | None = None
+    gate: Gate | None = None
+    mixing: Mixing | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("the name of a stage", self.name, str, "'easy'")
+        check_kind(f"gate of stage {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
+        check_kind(f"mixing of stage {self.name!r}", self.mixing, (Mixing, NoneType), "NoMixing()")
+
+
+def list_stages(stages: Mapping[str, Sequence[int]] | Sequence[str | Stage] | None) -> list[Stage] | None:
+    """The stages as given, each as a `Stage`; None where the task space should say."""
+    if stages is None:
+        return None
+    if isinstance(stages, str):
+        raise SettingsError(f"stages={stages!r} is one string: give a list of names.")
+    if isinstance(stages, Mapping):
+        return [Stage(name, tasks) for name, tasks in stages.items()]
+    return [stage if isinstance(stage, Stage) else Stage(stage) for stage in stages]
+
+
+def find_tasks(stages: list[Stage] | None, space: TaskSpace) -> dict[str, Sequence[int]]:
+    """The tasks of every stage, in order; an error for a stage that is unknown, empty or named twice."""
+    if stages is None:
+        return space.stages()
+    if not stages:
+        raise SettingsError("stages=[] has no stage. Leave it out for the natural stages of the task space.")
+    natural = space.stages() if any(stage.tasks is None for stage in stages) else {}
+    found: dict[str, Sequence[int]] = {}
+    for stage in stages:
+        if stage.name in found:
+            raise SettingsError(f"two stages are named {stage.name!r}.")
+        if stage.tasks is None and stage.name not in natural:
+            raise SettingsError(f"{space!r} has no stage {stage.name!r}. It has: {', '.join(natural)}.")
+        tasks = natural[stage.name] if stage.tasks is None else stage.tasks
+        if len(tasks) == 0:
+            raise SettingsError(f"stage {stage.name!r} is empty. Give it at least one task.")
+        found[stage.name] = tasks
+    return found
+
+
+class BalancedSampler:
+    """Draws from the tasks of a stage so that all its labels come up equally often.
+
+    Labels are drawn without replacement until all have been drawn, then from the beginning; with each label comes any
+    of its tasks. So the counts of two labels never differ by more than one, over all environments together, and the
+    order is random. (The least-drawn label with ties broken at random is the same rule, said differently.)
+    """
+
+    def __init__(self, space: TaskSpace, tasks: Sequence[int] | IntArray) -> None:
+        if len(tasks) > _MOST_TASKS:
+            raise SettingsError(f"a stage of {len(tasks):,} tasks is too large to sample from; {_MOST_TASKS:,} are possible.")
+        ids = space.check(np.arange(tasks.start, tasks.stop, tasks.step) if isinstance(tasks, range) else tasks)
+        self.labels, which = space.labels(ids)
+        self._tasks = ids[np.argsort(which, kind="stable")]
+        sizes = np.bincount(which, minlength=len(self.labels))
+        # Lists, because one number of a list is read several times as fast as one of an array.
+        self._sizes: list[int] = sizes.tolist()
+        self._starts: list[int] = (np.cumsum(sizes) - sizes).tolist()
+        self._order = list(range(len(self.labels)))  # the first `_used` are drawn in this round, the others are left
+        self._used = 0
+        self._drawn = [0] * len(self.labels)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @property
+    def drawn(self) -> IntArray:
+        """How often each label was drawn."""
+        return np.array(self._drawn, dtype=np.int64)
+
+    def draw(self, by_label: Sequence[float], by_task: Sequence[float]) -> tuple[IntArray, list[int]]:
+        """Tasks and the indices of their labels, from two uniform numbers for each."""
+        order, used, drawn, sizes, starts = self._order, self._used, self._drawn, self._sizes, self._starts
+        count = len(order)
+        positions, labels = [], []
+        for first, second in zip(by_label, by_task, strict=True):
+            left = count - used
+            pick = used + min(int(first * left), left - 1)
+            label = order[pick]
+            order[pick], order[used] = order[used], label
+            used = (used + 1) % count
+            drawn[label] += 1
+            size = sizes[label]
+            positions.append(starts[label] + min(int(second * size), size - 1))
+            labels.append(label)
+        self._used = used
+        return self._tasks[positions], labels
+
+    def add_weights(self, weights: FloatArray, share: float) -> None:
+        """Add this stage's share to the weights of all tasks."""
+        sizes = np.array(self._sizes)
+        np.add.at(weights, self._tasks, np.repeat(share / (len(self.labels) * sizes), sizes))
+
+    def state(self) -> Tree:
+        """The labels that are left in this round, and the counts."""
+        return {"order": np.array(self._order, dtype=np.int64), "used": self._used, "drawn": self.drawn}
+
+    def load(self, state: Tree) -> None:
+        """Continue within a round."""
+        order, used, drawn = take(state, "order", "used", "drawn")
+        if not np.array_equal(np.sort(order), np.arange(len(self.labels))) or len(drawn) != len(self.labels):
+            raise StateError(f"this state draws {len(order)} labels, the stage has {len(self.labels)}.")
+        self._order, self._used, self._drawn = np.asarray(order).tolist(), int(used), np.asarray(drawn).tolist()
