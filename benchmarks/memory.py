@@ -20,7 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cursus.remote.channel import Address, Local, Memory, Shared, attach
-from cursus.testing.memory_faults import kill_writers, race_readers
+from cursus.testing.memories import kill_writers, race_readers
 from reporting import Figures, main, table
 
 RECORD = [("ticket", "i8"), ("task", "i8"), ("success", "i8"), ("returns", "f8"), ("length", "i8"), ("score", "f8")]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.curricula.progress.result_scale import BLOCK, ResultScaleEstimator, has_moved
+from cursus.curricula.progress.base import BLOCK, ResultScaleEstimator, has_moved
 
 TASKS = np.zeros(BLOCK, dtype=np.int64)
 SPREAD = np.linspace(0.0, 1.0, BLOCK)

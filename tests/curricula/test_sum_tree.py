@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cursus.curricula.sum_tree import SumTree
+from cursus.curricula.progress.weights import SumTree
 
 weights = st.floats(0, 1e6, allow_subnormal=False)
 

@@ -13,7 +13,7 @@ import pytest
 import cursus
 from cursus.errors import EnvError, SettingsError
 from cursus.runs.checkpoint import encode
-from cursus.vector.tuning import Trial, Tuning, _ways
+from cursus.vector.make import Trial, Tuning, _ways
 from worlds import Corridor, Trouble
 
 

@@ -10,10 +10,9 @@ except ImportError:
 
 from cursus.agents.base import Agent
 from cursus.agents.dddqn import DDDQN
-from cursus.agents.noise import ColouredNoise
 from cursus.agents.policy import Policy, load_policy
 from cursus.agents.replay_buffer import Batch, ReplayBuffer
-from cursus.agents.sac import SAC
+from cursus.agents.sac import SAC, ColouredNoise
 
 del safetensors, torch
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cursus.curricula.sum_tree import SumTree
+from cursus.curricula.progress.weights import SumTree
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_share

@@ -3,9 +3,8 @@
 from cursus.curricula.base import Curriculum
 from cursus.curricula.league import League
 from cursus.curricula.mixture import Mixture
-from cursus.curricula.phases import Phase, Phases
+from cursus.curricula.phases import Phase, Phases, Practice
 from cursus.curricula.pool import Pool
-from cursus.curricula.practice import Practice
 from cursus.curricula.progress import Bidirectional, LearningProgress, LegacyMain, LegacyVMin, Progress, Scatter, Trend
 from cursus.curricula.staged import (
     AdaptiveMixing,

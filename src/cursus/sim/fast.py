@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.progress import ResultScale
+from cursus.curricula.progress.base import BLOCK, has_moved, noise_after
 from cursus.curricula.progress.learning_progress import LearningProgress
-from cursus.curricula.progress.result_scale import BLOCK, has_moved, noise_after
 from cursus.errors import SettingsError
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count

@@ -18,7 +18,7 @@ from cursus.errors import MissingExtra, SettingsError
 from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.remote import Hub, Seat
-from cursus.remote.channel.make import MemoryKind
+from cursus.remote.channel.shared import MemoryKind
 from cursus.settings import check_count
 from cursus.sim.dependency import DependencyStudents
 from cursus.sim.env import TaskDependencyEnv

@@ -2,12 +2,11 @@
 
 from cursus.tasks.base import Task, TaskSpace
 from cursus.tasks.box import Box
-from cursus.tasks.discrete import Discrete
+from cursus.tasks.discrete import Discrete, Named
 from cursus.tasks.drills import Drill, Drills, Ramp
 from cursus.tasks.generated import Generated
 from cursus.tasks.generators import Buckets, Choice, Single, Span, TaskGenerator
 from cursus.tasks.levels import Level, Levels
-from cursus.tasks.named import Named
 from cursus.tasks.product import Product
 
 __all__ = [

@@ -17,7 +17,7 @@ from cursus.randomness import check_seed, generator
 from cursus.settings import check_count
 from cursus.tasks.base import MOST_TASKS, Task, TaskSpace
 from cursus.tasks.generators import Draft, Source, TaskGenerator
-from cursus.tasks.generators._paths import check_path, get, path_keys, paths_in
+from cursus.tasks.generators.values import check_path, get, path_keys, paths_in
 
 _LOOKED_AT = 32
 _IN_FINGERPRINT = (*range(8), 1 << 20, 1 << 40, MOST_TASKS - 1)

@@ -8,11 +8,8 @@ Each check raises an `AssertionError` that says which law was broken and how::
         check_curriculum(lambda: MyCurriculum(num_tasks=10))
 """
 
-from cursus.testing.curricula import check_curriculum
-from cursus.testing.gates import check_gate
+from cursus.testing.curricula import check_curriculum, check_gate, check_task_space
 from cursus.testing.memories import check_memory
-from cursus.testing.task_spaces import check_task_space
-from cursus.testing.teachers import check_teacher
-from cursus.testing.vectors import check_vector
+from cursus.testing.teachers import check_teacher, check_vector
 
 __all__ = ["check_curriculum", "check_gate", "check_memory", "check_task_space", "check_teacher", "check_vector"]

@@ -1,17 +1,139 @@
-"""Checks of a curriculum: the laws that every implementation must keep."""
+"""Checks of task spaces, gates and curricula: what every implementation must keep."""
 
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 
 import numpy as np
 
-from cursus.curricula import Curriculum
+from cursus.curricula import Curriculum, Evidence, Gate, Verdict
+from cursus.errors import TaskError
 from cursus.randomness import Purpose, TicketStream
 from cursus.runs.checkpoint import decode, encode
 from cursus.settings import describe
-from cursus.types import Decision, Episodes, FloatArray, IntArray
+from cursus.tasks import TaskSpace
+from cursus.types import Decision, Episodes, FloatArray, IntArray, Tree
+
+_LOOKED_AT = 200
+
+
+def check_task_space(space: TaskSpace) -> None:
+    """Check that the tasks of a `space` are pure functions of their ids, and that wrong ids are refused."""
+    assert space.size >= 1, "a space has at least one task"
+    ids = np.unique(np.linspace(0, space.size - 1, _LOOKED_AT, dtype=np.float64).astype(np.int64))
+    ids = ids[ids < space.size]
+    _check_purity(space, ids)
+    _check_labels(space, ids)
+    _check_refusals(space)
+    json.dumps(describe(space))
+
+
+def _check_purity(space: TaskSpace, ids: np.typing.NDArray[np.int64]) -> None:
+    copy: TaskSpace = pickle.loads(pickle.dumps(space))  # noqa: S301 – our own object, made a line ago
+    for task in ids.tolist():
+        first, again, elsewhere = space[task], space[task], copy[task]
+        assert first.id == task, f"task {task} says that it is {first.id}"
+        assert isinstance(first.label, str), f"the label of task {task} is no string: {first.label!r}"
+        assert first.label, f"the label of task {task} is empty"
+        for other in (again, elsewhere):
+            same = first.label == other.label and _equal(first.params, other.params)
+            assert same, f"task {task} is not the same every time: {first} and {other}"
+
+
+def _check_labels(space: TaskSpace, ids: np.typing.NDArray[np.int64]) -> None:
+    names, which = space.labels(ids)
+    assert len(set(names)) == len(names), "labels() names a label twice"
+    assert len(which) == len(ids), "labels() does not give one entry per task"
+    for task, index in zip(ids.tolist(), which.tolist(), strict=True):
+        assert names[index] == space.label(task), f"labels() and label() disagree about task {task}"
+
+
+def _check_refusals(space: TaskSpace) -> None:
+    for wrong in (-1, space.size):
+        assert wrong not in space, f"{wrong} counts as a task of {space!r}"
+        for attempt in (lambda wrong=wrong: space[wrong], lambda wrong=wrong: space.check([wrong])):
+            try:
+                attempt()
+            except TaskError as error:
+                assert str(wrong) in str(error), f"the error does not name the task {wrong}: {error}"
+            else:
+                raise AssertionError(f"{space!r} accepts the task {wrong}")
+
+
+def _equal(one: object, other: object) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
+
+
+def check_gate(gate: Gate, *, episodes: int = 600) -> None:
+    """Check that evidence saves and loads exactly, always explains itself, and is fair at the extremes.
+
+    Args:
+        gate: the gate.
+        episodes: how many results it is shown in each check (default 600).
+    """
+    for rate in (0.0, 0.3, 0.6, 0.9, 1.0):
+        _check_gate_saving(gate, _results(rate, episodes))
+    _check_gate_words(gate, _results(0.7, episodes))
+    assert Verdict.PROMOTE in _verdicts(gate, [True] * episodes), f"{gate} never promotes a perfect student"
+    assert Verdict.PROMOTE not in _verdicts(gate, [False] * episodes), f"{gate} promotes a student who always fails"
+    if gate.demote is not None:
+        assert Verdict.DEMOTE in _verdicts(gate, [False] * episodes), f"{gate} keeps a student who always fails"
+    _check_after_a_demotion(gate, episodes)
+
+
+def _results(rate: float, episodes: int) -> list[bool]:
+    return [bool(won) for won in np.random.default_rng(7).random(episodes) < rate]
+
+
+def _verdicts(gate: Gate, results: list[bool]) -> list[Verdict]:
+    evidence = gate.open()
+    return [evidence.add(success) for success in results]
+
+
+def _check_gate_saving(gate: Gate, results: list[bool]) -> None:
+    half = len(results) // 3
+    straight, before, after = gate.open(), gate.open(), gate.open()
+    for success in results[:half]:
+        straight.add(success)
+        before.add(success)
+    after.load(_through_a_file(before.state()))
+    for index, success in enumerate(results[half:], start=half):
+        verdicts = straight.add(success), after.add(success)
+        assert verdicts[0] is verdicts[1], f"{gate} decides otherwise after a load, at episode {index}"
+    assert straight.reason() == after.reason(), f"{gate} explains itself otherwise after a load"
+    assert straight.summary() == after.summary(), f"{gate} sums its evidence up otherwise after a load"
+
+
+def _through_a_file(state: Tree) -> Tree:
+    return decode(encode(state))
+
+
+def _check_gate_words(gate: Gate, results: list[bool]) -> None:
+    evidence = gate.open()
+    _speaks(gate, evidence)
+    for success in results[:150]:
+        evidence.add(success)
+        _speaks(gate, evidence)
+
+
+def _speaks(gate: Gate, evidence: Evidence) -> None:
+    assert evidence.reason(), f"{gate} gives no reason"
+    json.dumps(evidence.summary(), allow_nan=False)
+    more = evidence.remaining()
+    assert more is None or more >= 0, f"{gate} needs {more} more episodes"
+
+
+def _check_after_a_demotion(gate: Gate, episodes: int) -> None:
+    evidence = gate.open(returning=True, demoted=True)
+    verdicts = [evidence.add(True) for _ in range(episodes)]
+    quiet = verdicts[: max(gate.cooldown - 1, 0)]
+    assert all(verdict is Verdict.STAY for verdict in quiet), f"{gate} decides within its cool-down"
+    assert Verdict.PROMOTE in verdicts, f"{gate} never promotes again after a demotion"
+
 
 Make = Callable[[], Curriculum]
 _LISTED = 10_000

@@ -15,7 +15,7 @@ from cursus.agents import Batch
 from cursus.curricula import Gate
 from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES
 from cursus.envs.hockey import OPPONENTS, HockeyTask, Mode, discrete_actions
-from cursus.envs.hockey.constants import GOAL_REWARD
+from cursus.envs.hockey.rink import GOAL_REWARD
 from cursus.errors import ConfigError, SettingsError, TaskError
 from cursus.tasks import Drill, Ramp
 from cursus.training.opponents import CHECKPOINT, SELF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cursus.testing.memory_faults import kill_writers, race_readers
+from cursus.testing.memories import kill_writers, race_readers
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 

@@ -1,10 +1,9 @@
 """Learning-progress curriculum, and the measures of progress that it can use."""
 
-from cursus.curricula.progress.base import Progress
+from cursus.curricula.progress.base import Progress, ResultScale
 from cursus.curricula.progress.bidirectional import Bidirectional, Scatter
 from cursus.curricula.progress.learning_progress import LearningProgress
 from cursus.curricula.progress.legacy import LegacyMain, LegacyVMin
-from cursus.curricula.progress.result_scale import ResultScale
 from cursus.curricula.progress.trend import Trend
 
 __all__ = [

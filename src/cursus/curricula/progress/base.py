@@ -3,11 +3,143 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from cursus.curricula.progress.result_scale import ResultScale
-from cursus.types import FloatArray, IntArray
+import numpy as np
+
+from cursus.curricula.base import take
+from cursus.errors import StateError
+from cursus.types import FloatArray, IntArray, Tree
+
+BLOCK = 256
+"""Episodes after which the scale is estimated again."""
+
+_KEPT = (1.0 - 1.0 / 500) ** BLOCK  # averages go over 500 episodes or so
+_CHANGE = 1.25  # the scale counts as another one when its width or noise have moved by more than this factor
+_TRIMMED = 0.05  # of the noisiest tasks, which one crash may have made so
+_QUANTILES = (0.0, 0.01, 0.1, 0.9, 0.99, 1.0)
+_FAR_OUT = 2.0  # results that lie further than so many widths outside the usual count as that far
+_EDGE = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class ResultScale:
+    """What the results of all tasks have in common.
+
+    Args:
+        width: from the 10th to the 90th percentile of results; 1 where they are bounded (default 1).
+        noise: variance of results around a task's trend (default 0.25, that of a fair coin).
+        bounded: whether results lie between 0 and 1, so that there is a ceiling (default True).
+    """
+
+    width: float = 1.0
+    noise: float = 0.25
+    bounded: bool = True
+
+
+class ResultScaleEstimator:
+    """Estimates the scale from averages over blocks of results, so that it makes no difference how results are batched.
+
+    `current` stays the same until the estimate has moved by a quarter; then every score has to be computed again.
+    """
+
+    def __init__(self, *, bounded: bool) -> None:
+        self.current = ResultScale(bounded=bounded)
+        self._averages = np.zeros(1 + len(_QUANTILES))  # share seen so far, quantiles of results
+        self._noise = 0.0
+        self._usual = (0.0, 1.0) if bounded else (-_EDGE, _EDGE)
+        self._values = np.zeros(BLOCK)
+        self._tasks = np.zeros(BLOCK, dtype=np.int64)
+        self._filled = 0
+
+    def clip(self, values: FloatArray) -> FloatArray:
+        """What lies far outside the usual counts as its edge: one crash must not bend a task's trend for ever."""
+        return values if self.current.bounded else np.clip(values, *self._usual)
+
+    def add(self, values: FloatArray, tasks: IntArray, noise_of: Callable[[IntArray], FloatArray | None]) -> None:
+        """Take in results that do not go beyond this block; at its end, average."""
+        stop = self._filled + len(values)
+        self._values[self._filled : stop], self._tasks[self._filled : stop] = values, tasks
+        self._filled = stop % BLOCK
+        if self._filled == 0:
+            self._noise = noise_after(self._noise, noise_of(np.unique(self._tasks)))
+            if not self.current.bounded:
+                self._average_quantiles()
+
+    def _average_quantiles(self) -> None:
+        seen = np.array([1.0, *np.quantile(self._values, _QUANTILES)])
+        self._averages = _KEPT * self._averages + (1.0 - _KEPT) * seen
+        if width := self._width():
+            _, low, _, _, high, _ = self._quantiles()
+            self._usual = (low - _FAR_OUT * width, high + _FAR_OUT * width)
+
+    @property
+    def gathering(self) -> bool:
+        """Whether the usual range is not known yet: until the first block of unbounded results is full."""
+        return not self.current.bounded and self._averages[0] == 0
+
+    def newest_block(self) -> tuple[FloatArray, IntArray]:
+        """The results of the block that has just become full, and their tasks."""
+        return self._values.copy(), self._tasks.copy()
+
+    def _quantiles(self) -> list[float]:
+        """The quantiles of results, averaged."""
+        quantiles: list[float] = (self._averages[1:] / (self._averages[0] or 1.0)).tolist()
+        return quantiles
+
+    def _width(self) -> float:
+        """From the 10th to the 90th percentile of results; where nearly all are equal, further out."""
+        least, lowest, low, high, highest, most = self._quantiles()
+        return high - low or highest - lowest or most - least
+
+    def has_changed(self) -> bool:
+        """Whether the estimate has left `current` behind; then `current` is the new one."""
+        before = self.current
+        width = before.width if before.bounded else self._width() or before.width
+        noise = self._noise or (before.noise if before.bounded else ResultScale().noise * width * width)
+        if not has_moved(noise, before.noise) and not has_moved(width, before.width):
+            return False
+        self.current = ResultScale(width=width, noise=noise, bounded=before.bounded)
+        return True
+
+    def state(self) -> Tree:
+        """The averages, and the block that has begun."""
+        return {
+            "current": [self.current.width, self.current.noise],
+            "averages": self._averages.copy(),
+            "noise": self._noise,
+            "usual": list(self._usual),
+            "values": self._values[: self._filled].copy(),
+            "tasks": self._tasks[: self._filled].copy(),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+        current, averages, noise, usual, values, tasks = take(state, "current", "averages", "noise", "usual", "values", "tasks")
+        if np.shape(averages) != self._averages.shape or len(values) != len(tasks) or len(values) >= BLOCK:
+            raise StateError("this is not the result scale of a curriculum with these settings.")
+        self.current = ResultScale(width=float(current[0]), noise=float(current[1]), bounded=self.current.bounded)
+        self._averages, self._noise = np.array(averages, dtype=np.float64), float(noise)
+        self._usual = (float(usual[0]), float(usual[1]))
+        self._filled = len(values)
+        self._values[: self._filled], self._tasks[: self._filled] = values, tasks
+
+
+def noise_after(average: float, scatter: FloatArray | None) -> float:
+    """The average noise of all tasks after a block in which those with this scatter were seen."""
+    known = np.empty(0) if scatter is None else scatter[~np.isnan(scatter)]
+    if not len(known):
+        return average
+    kept = _KEPT if average > 0 else 0.0
+    usual = np.sort(known)[: max(round(len(known) * (1.0 - _TRIMMED)), 1)].mean()
+    return float(kept * average + (1.0 - kept) * usual)
+
+
+def has_moved(value: float, before: float) -> bool:
+    """Whether a number of the scale has changed by more than a quarter."""
+    return not before / _CHANGE <= value <= before * _CHANGE
 
 
 class Progress(ABC):

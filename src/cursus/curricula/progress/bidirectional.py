@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Progress, either
-from cursus.curricula.progress.result_scale import ResultScale
+from cursus.curricula.progress.base import Progress, ResultScale, either
 from cursus.settings import check_positive, check_share
 from cursus.types import FloatArray, IntArray
 

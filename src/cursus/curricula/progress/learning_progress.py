@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.progress.base import Progress
-from cursus.curricula.progress.result_scale import BLOCK, ResultScaleEstimator
+from cursus.curricula.progress.base import BLOCK, Progress, ResultScaleEstimator
 from cursus.curricula.progress.trend import Trend
 from cursus.curricula.progress.weights import TaskWeights
 from cursus.errors import SettingsError, StateError

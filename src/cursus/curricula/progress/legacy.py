@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Progress, either
+from cursus.curricula.progress.base import Progress, ResultScale, either
 from cursus.curricula.progress.bidirectional import reweighted, sigmoid, standardised
-from cursus.curricula.progress.result_scale import ResultScale
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_positive, check_share
 from cursus.types import FloatArray, IntArray

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cursus.curricula.progress.base import Progress, either
-from cursus.curricula.progress.result_scale import ResultScale
+from cursus.curricula.progress.base import Progress, ResultScale, either
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray

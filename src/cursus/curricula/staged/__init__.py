@@ -1,9 +1,8 @@
 """Staged curriculum: ordered stages, the gates that promote and demote, mixing of earlier stages, and forgetting."""
 
 from cursus.curricula.staged.eprocess import EProcess
-from cursus.curricula.staged.forgetting import ForgettingWatch
 from cursus.curricula.staged.gates import Evidence, Gate, Verdict, Wilson
-from cursus.curricula.staged.mixing import AdaptiveMixing, FixedMixing, Mixing, NoMixing
+from cursus.curricula.staged.mixing import AdaptiveMixing, FixedMixing, ForgettingWatch, Mixing, NoMixing
 from cursus.curricula.staged.staged import Staged
 from cursus.curricula.staged.stages import Stage
 from cursus.curricula.staged.window import Window

@@ -10,8 +10,7 @@ import numpy as np
 
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Gate, Verdict, Wilson
-from cursus.curricula.staged.forgetting import ForgettingWatch, Retention
-from cursus.curricula.staged.mixing import AdaptiveMixing, Mixing
+from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Retention
 from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream

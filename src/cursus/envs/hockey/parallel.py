@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cursus.envs.hockey.env import HockeyEnv, step_info
+from cursus.envs.hockey.game import Mode, Starts, Weights
 from cursus.envs.hockey.spaces import ActionDecoder
-from cursus.envs.hockey.task import Mode, Starts, Weights
 from cursus.errors import MissingExtra
 
 try:

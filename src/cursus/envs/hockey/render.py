@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cursus.envs.hockey.constants import (
+from cursus.envs.hockey.game import Game
+from cursus.envs.hockey.rink import (
     CENTRE_X,
     CENTRE_Y,
     GOAL_HALF_DEPTH,
@@ -22,9 +23,8 @@ from cursus.envs.hockey.constants import (
     SIDE_WALL_X,
     STEPS_PER_S,
     WIDTH,
+    Skater,
 )
-from cursus.envs.hockey.game import Game
-from cursus.envs.hockey.rink import Skater
 from cursus.errors import MissingExtra, SettingsError
 
 _MODES = (None, "rgb_array", "human")

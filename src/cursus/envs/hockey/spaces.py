@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from cursus.envs.hockey.constants import HEIGHT, KEEP_STEPS, TOP_SPEED, TOP_SPIN, WIDTH
+from cursus.envs.hockey.rink import HEIGHT, KEEP_STEPS, TOP_SPEED, TOP_SPIN, WIDTH
 from cursus.errors import SettingsError
 
 Action: TypeAlias = Sequence[float]

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cursus.errors import LedgerError
-from cursus.metrics.writers._file import AppendFile
-from cursus.metrics.writers.base import RESERVED, Writer, checked_row, finite
+from cursus.metrics.writers.base import RESERVED, AppendFile, Writer, checked_row, finite
 from cursus.settings import check_count
 
 _BEGINNING = b"step,time"

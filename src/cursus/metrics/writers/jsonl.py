@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cursus.errors import LedgerError, MetricsWarning
-from cursus.metrics.writers._file import AppendFile
-from cursus.metrics.writers.base import Writer, checked_row
+from cursus.metrics.writers.base import AppendFile, Writer, checked_row
 from cursus.settings import check_count, check_kind
 
 _BEGINNING = b'{"step":'

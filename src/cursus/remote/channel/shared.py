@@ -1,17 +1,18 @@
-"""A memory across the processes of one machine."""
+"""Shared memory across the processes of one machine, and the ways to a memory of either kind: `make_memory`, `attach`."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from weakref import finalize
 
 from numpy.typing import DTypeLike, NDArray
 
 from cursus.errors import SettingsError, SharedMemoryError
 from cursus.remote.channel.base import CAPACITY, MEMBERS, Address, Member, MemberState, Memory, Snapshot
+from cursus.remote.channel.local import Local, attach_local
 from cursus.remote.channel.ring import ATTACHED, HEAD, INCARNATION, PID, SPILLED, WAITING, RingReader, RingWriter
 from cursus.remote.channel.session import Layout, Session, create, join
 
@@ -209,3 +210,23 @@ def _state(session: Session, ring: RingReader) -> MemberState:
         waiting=words[control + WAITING],
         quarantined=ring.quarantined,
     )
+
+
+MemoryKind: TypeAlias = Literal["local", "shared"]
+"""Within one process, or across those of one machine."""
+
+
+def make_memory(kind: MemoryKind, record: DTypeLike, *, members: int = MEMBERS, capacity: int = CAPACITY) -> Memory:
+    """A memory whose records have the fields of `record`, a structured type of 8-byte numbers."""
+    if kind == "local":
+        return Local(record, members=members, capacity=capacity)
+    if kind == "shared":
+        return Shared(record, members=members, capacity=capacity)
+    raise SettingsError(f"a memory is 'local' or 'shared', not {kind!r}.")
+
+
+def attach(address: Address) -> Member:
+    """Become the one writer of a ring that the owner opened with `Memory.member()`."""
+    if not isinstance(address, Address):
+        raise SettingsError(f"an address comes from Memory.member(); this is a {type(address).__name__}.")
+    return attach_local(address) if address.handle is None else attach_shared(address)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cursus.errors import SettingsError
-from cursus.tasks.generators._paths import check_apart, check_path, get, overlap, paths_in, plain, put
-from cursus.tasks.generators.values import Bucket, Source
+from cursus.tasks.generators.values import Bucket, Source, check_apart, check_path, get, overlap, paths_in, plain, put
 
 
 @dataclass(slots=True)

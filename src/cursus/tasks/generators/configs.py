@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 from cursus.errors import SettingsError
-from cursus.tasks.generators._paths import after_setting, check_apart, check_path, overlap, paths_in, plain, put
 from cursus.tasks.generators.base import Draft, TaskGenerator, check_label, check_overrides
-from cursus.tasks.generators.values import Bucket, Source, Span
+from cursus.tasks.generators.values import (
+    Bucket,
+    Source,
+    Span,
+    after_setting,
+    check_apart,
+    check_path,
+    overlap,
+    paths_in,
+    plain,
+    put,
+)
 
 
 class Single(TaskGenerator):

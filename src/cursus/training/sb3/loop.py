@@ -19,8 +19,8 @@ from cursus.agents.sb3 import (
 )
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
-from cursus.training.action_log import ActionLog
 from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered
+from cursus.training.loop import ActionLog
 from cursus.training.opponents import PlayerViews
 from cursus.training.sb3.learner import SB3Learner
 from cursus.types import Tree
