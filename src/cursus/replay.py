@@ -186,15 +186,16 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
     book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
     for event in read_events(run):
         try:
-            settled = _enter(book, event)
+            released = _enter(book, event)
         except (CursusError, KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"event {event['n']} of {run} does not fit those before it: {error}") from error
-        yield event, book.release() if settled else None
+        yield event, released
 
 
-def _enter(book: TicketBook, event: dict[str, Any]) -> bool:
-    """Enter an event into the book; whether results were released after it."""
-    kind = event["event"]
+def _enter(book: TicketBook, event: dict[str, Any]) -> Episodes | None:
+    """Enter an event into the book; what was released by it, or None if it is not one that releases."""
+    kind, hold = event["event"], bool(event.get("remote"))
+    released: Episodes | None = None
     if kind == "assign":
         if event["first"] != book.next_ticket:
             raise LedgerError(f"it assigns ticket {event['first']}, not {book.next_ticket}")
@@ -203,12 +204,15 @@ def _enter(book: TicketBook, event: dict[str, Any]) -> bool:
         success = np.array(event["success"], dtype=bool)
         score = np.array(event.get("score", event["success"]), dtype=np.float64)
         returns = np.array(event["return"], dtype=np.float64)
-        book.finish(book.check_open(event["ticket"]), success, returns, _ints(event["length"]), score)
+        tickets, lengths = book.check_open(event["ticket"]), _ints(event["length"])
+        released = book.finish(tickets, success, returns, lengths, score, hold=hold)
     elif kind == "lose":
-        book.lose(book.check_open(event["ticket"]))
+        released = book.lose(book.check_open(event["ticket"]), hold=hold)
     elif kind == "withdraw":
-        book.withdraw(book.check_open(event["ticket"]))
-    return kind == "drain" or (kind in ("finish", "lose", "withdraw") and not event.get("remote"))
+        released = book.withdraw(book.check_open(event["ticket"]), hold=hold)
+    elif kind == "drain":
+        released = book.release()
+    return None if hold else released
 
 
 def _ints(values: Any) -> np.typing.NDArray[np.int64]:

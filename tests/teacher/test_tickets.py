@@ -53,7 +53,7 @@ class AnyLife(RuleBasedStateMachine):
         tickets = self.book.check_open(chosen)
         won = np.array([ticket % 3 == 0 for ticket in chosen])
         if how == "finish":
-            self.book.finish(tickets, won, won * 1.0, np.full(len(won), 7), won * 2.0)
+            self.book.finish(tickets, won, won * 1.0, np.full(len(won), 7), won * 2.0, hold=True)
         else:
             getattr(self.book, how)(tickets)
         for ticket, success in zip(chosen, won.tolist(), strict=True):
@@ -124,7 +124,7 @@ def open_tickets(book: TicketBook, count: int) -> np.ndarray:
 
 def finish(book: TicketBook, tickets: list[int], success: bool = True) -> None:
     n = len(tickets)
-    book.finish(book.check_open(tickets), np.full(n, success), np.zeros(n), np.ones(n, dtype=np.int64), np.zeros(n))
+    book.finish(book.check_open(tickets), np.full(n, success), np.zeros(n), np.ones(n, dtype=np.int64), np.zeros(n), hold=True)
 
 
 def test_a_slow_episode_holds_back_the_fast_ones_that_began_after_it() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from cursus.errors import StateError
 from cursus.runs import Ledger, NullLedger
 from cursus.teacher.observers import Observers
-from cursus.teacher.tickets import NO_EPISODES, TicketBook
+from cursus.teacher.tickets import TicketBook
 from cursus.teacher.validation import Results
 from cursus.types import Decision, Episodes, IntArray, Tree
 
@@ -45,24 +45,25 @@ class Journal:
     def finish(self, tickets: IntArray, results: Results, *, remote: bool = False) -> Episodes:
         """Settle tickets with the results of their episodes."""
         success, returns, lengths, scores = results
-        self.book.finish(tickets, success, returns, lengths, success.astype(np.float64) if scores is None else scores)
+        own = success.astype(np.float64) if scores is None else scores
+        released = self.book.finish(tickets, success, returns, lengths, own, hold=remote)
         columns = {"ticket": tickets, "success": success.view(np.int8), "return": returns, "length": lengths}
         if scores is not None:
             columns["score"] = scores
         self.ledger.write("finish", _marked(columns, remote))
-        return NO_EPISODES if remote else self.book.release()
+        return released
 
     def lose(self, tickets: IntArray, *, remote: bool = False) -> Episodes:
         """Settle tickets whose worker is gone."""
-        self.book.lose(tickets)
+        released = self.book.lose(tickets, hold=remote)
         self.ledger.write("lose", _marked({"ticket": tickets}, remote), urgent=True)
-        return NO_EPISODES if remote else self.book.release()
+        return released
 
     def withdraw(self, tickets: IntArray, *, remote: bool = False) -> Episodes:
         """Settle tickets that were taken back."""
-        self.book.withdraw(tickets)
+        released = self.book.withdraw(tickets, hold=remote)
         self.ledger.write("withdraw", _marked({"ticket": tickets}, remote))
-        return NO_EPISODES if remote else self.book.release()
+        return released
 
     def complete_drain(self) -> Episodes:
         """Everything that remote workers said is entered."""

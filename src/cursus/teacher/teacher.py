@@ -219,7 +219,9 @@ class Teacher:
             return envs, envs, envs
         rng = TicketStream(self._seed, self._book.counts.assigned, len(envs), source=self._words)
         draw = self._curriculum.sample(rng)
-        tasks = self._tasks.check(draw.tasks)
+        tasks, ids = draw.tasks, draw.tasks.tolist()
+        if tasks.dtype.kind != "i" or min(ids) < 0 or max(ids) >= self._tasks.size:
+            tasks = self._tasks.check(tasks)  # says what is wrong
         if min(draw.tags.tolist()) < 0:
             raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
         return self._journal.open(envs, tasks, draw.tags), envs, tasks

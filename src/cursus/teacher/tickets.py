@@ -147,23 +147,33 @@ class TicketBook:
     # ---- settling
 
     def finish(
-        self, tickets: IntArray, success: NDArray[np.bool_], returns: FloatArray, length: IntArray, score: FloatArray
-    ) -> None:
-        """Settle tickets with their results."""
+        self,
+        tickets: IntArray,
+        success: BoolArray,
+        returns: FloatArray,
+        length: IntArray,
+        score: FloatArray,
+        *,
+        hold: bool = False,
+    ) -> Episodes:
+        """Settle tickets with their results; what can be released now, or nothing if others are to be settled first (`hold`)."""
         rows, on_time = self._settle(tickets, _FINISHED)
         for name, column in zip(_RESULTS, (success, returns, length, score), strict=True):
             self._columns[name][rows] = column[on_time]
         self.counts.finished += len(tickets)
+        return NO_EPISODES if hold else self.release()
 
-    def lose(self, tickets: IntArray) -> None:
+    def lose(self, tickets: IntArray, *, hold: bool = False) -> Episodes:
         """Settle tickets whose worker is gone."""
         self._settle(tickets, _GONE)
         self.counts.lost += len(tickets)
+        return NO_EPISODES if hold else self.release()
 
-    def withdraw(self, tickets: IntArray) -> None:
+    def withdraw(self, tickets: IntArray, *, hold: bool = False) -> Episodes:
         """Settle tickets that were taken back."""
         self._settle(tickets, _GONE)
         self.counts.withdrawn += len(tickets)
+        return NO_EPISODES if hold else self.release()
 
     def check_open(self, tickets: ArrayLike) -> IntArray:
         """`tickets` as an array, if each of them is open and named once."""
