@@ -30,8 +30,11 @@ def metrics_of(*infos: dict[str, Any] | None, **settings: Any) -> dict[str, floa
 
 def own(values: int = 0, skipped: int = 0, not_finite: int = 0, dropped: int = 0) -> dict[str, float]:
     return {
-        "rollup/values": values, "rollup/skipped": skipped, "rollup/not_finite": not_finite, "rollup/dropped_keys": dropped,
-    }  # fmt: skip
+        "rollup/values": values,
+        "rollup/skipped": skipped,
+        "rollup/not_finite": not_finite,
+        "rollup/dropped_keys": dropped,
+    }
 
 
 def test_keys_are_averaged_over_the_infos_that_have_them() -> None:
@@ -51,11 +54,21 @@ def test_nested_keys_are_joined() -> None:
 @pytest.mark.parametrize(
     ("value", "number"),
     [
-        (True, 1.0), (False, 0.0), (3, 3.0), (2.5, 2.5), (Decimal("0.25"), 0.25),
-        (np.True_, 1.0), (np.int8(-3), -3.0), (np.float32(0.5), 0.5), (np.longdouble(0.5), 0.5), (np.uint64(2**63), 2.0**63),
-        (np.array(4), 4.0), (np.array([4.5]), 4.5), (np.array([[True]]), 1.0),
+        (True, 1.0),
+        (False, 0.0),
+        (3, 3.0),
+        (2.5, 2.5),
+        (Decimal("0.25"), 0.25),
+        (np.True_, 1.0),
+        (np.int8(-3), -3.0),
+        (np.float32(0.5), 0.5),
+        (np.longdouble(0.5), 0.5),
+        (np.uint64(2**63), 2.0**63),
+        (np.array(4), 4.0),
+        (np.array([4.5]), 4.5),
+        (np.array([[True]]), 1.0),
     ],
-)  # fmt: skip
+)
 def test_whatever_is_one_number_counts(value: Any, number: float) -> None:
     assert metrics_of({"x": value}) == {"x": number, **own(values=1)}
 
@@ -67,9 +80,24 @@ def test_tensors_of_one_number_count() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["text", "1.0", b"1", None, [1.0], (1.0,), {1.0}, object(), 1j, np.complex128(1), np.zeros(2), np.zeros(0), np.array("1"),
-     np.datetime64("2020-01-01"), np.array([None])],
-)  # fmt: skip
+    [
+        "text",
+        "1.0",
+        b"1",
+        None,
+        [1.0],
+        (1.0,),
+        {1.0},
+        object(),
+        1j,
+        np.complex128(1),
+        np.zeros(2),
+        np.zeros(0),
+        np.array("1"),
+        np.datetime64("2020-01-01"),
+        np.array([None]),
+    ],
+)
 def test_what_is_no_number_is_left_out_and_counted(value: Any) -> None:
     assert metrics_of({"x": value, "y": 1.0}) == {"y": 1.0, **own(values=1, skipped=1)}
 

@@ -307,8 +307,12 @@ def test_a_column_that_appears_later_is_empty_in_the_rows_before(tmp_path: Path)
         writer.write(4, {"a": math.nan, "never": math.inf})
     rows = [{name: cell for name, cell in row.items() if name != "time"} for row in table(path)]
     assert [list(row.values()) for row in rows] == [
-        ["0", "1.0", "", ""], ["1", "3.0", "2.0", ""], ["2", "", "4.0", ""], ["3", "", "", "5.0"], ["4", "", "", ""],
-    ]  # fmt: skip
+        ["0", "1.0", "", ""],
+        ["1", "3.0", "2.0", ""],
+        ["2", "", "4.0", ""],
+        ["3", "", "", "5.0"],
+        ["4", "", "", ""],
+    ]
     assert list(rows[0]) == ["step", "a", "b", 'c, \n"d"']
     CsvWriter(path, resume=2).close()
     assert [row["step"] for row in table(path)] == ["0", "1", "2"]

@@ -220,15 +220,19 @@ def labels(generator):
 
 def test_labels_are_made_of_values():
     assert labels(Buckets(ROOM, {"size": [4, 8], "wind.speed": [0.5, 1 / 3]})) == {
-        "size:4|speed:0.5", "size:4|speed:0.333", "size:8|speed:0.5", "size:8|speed:0.333",
-    }  # fmt: skip
+        "size:4|speed:0.5",
+        "size:4|speed:0.333",
+        "size:8|speed:0.5",
+        "size:8|speed:0.333",
+    }
 
 
 def test_labels_come_from_the_outside_in_and_values_behind_them():
     inner = Choice([Single(ROOM, label="calm"), Single(ROOM)], label="room")
     assert labels(Buckets(Buckets(inner, {"lava": [True]}), {"size": [4]}, label="all")) == {
-        "all|room|calm|lava:True|size:4", "all|room|lava:True|size:4",
-    }  # fmt: skip
+        "all|room|calm|lava:True|size:4",
+        "all|room|lava:True|size:4",
+    }
 
 
 def test_without_any_label_tasks_are_called_generated():
@@ -405,19 +409,25 @@ def test_a_path_that_only_some_tasks_have_is_a_task_error():
         (lambda: Choice([{}, {}], weights=[1]), r"weights=\[1\] must be a list of 2 numbers"),
         (lambda: Choice([{}], weights=1), "weights=1 must be a list of 1 numbers"),
         (lambda: Choice([{}], weights="1"), "weights='1' must be a list"),
-        *((lambda weight=weight: Choice([{}], weights=[weight]), "weight .* must be a finite number above 0")
-          for weight in (0, -1, float("nan"), float("inf"), "1", None, True)),
+        *(
+            (lambda weight=weight: Choice([{}], weights=[weight]), "weight .* must be a finite number above 0")
+            for weight in (0, -1, float("nan"), float("inf"), "1", None, True)
+        ),
         (lambda: Choice([{"a": 1}, {"b": 1}], overrides={"a": 2}), "override 'a' is not in every config of Choice"),
         (lambda: Buckets(3, {"a": [1]}), "base=3 is not a task generator"),
         (lambda: Buckets(ROOM, {}), r"buckets={} must map at least one path"),
         (lambda: Buckets(ROOM, ["size"]), r"buckets=\['size'\] must map"),
-        (lambda: Buckets(ROOM, {"sise": [1]}),
-         r"'sise' is not in every config of Single\(size, lava, wind\). Did you mean 'size'\? There are: lava, size, "),
+        (
+            lambda: Buckets(ROOM, {"sise": [1]}),
+            r"'sise' is not in every config of Single\(size, lava, wind\). Did you mean 'size'\? There are: lava, size, ",
+        ),
         (lambda: Buckets(ROOM, {3: [1]}), "bucket 3 is not in every config"),
         (lambda: Buckets(Choice([{"a": 1}, {"b": 1}]), {"a": [1]}), "bucket 'a' is not in every config of Choice"),
         (lambda: Buckets(ROOM, {"size.x": [1]}), "bucket 'size.x' is not"),
-        *((lambda values=values: Buckets(ROOM, {"size": values}), "bucket size=.* must be a list with at least one value")
-          for values in ([], range(0), np.array([]), "4", 4, None, {"low": 1})),
+        *(
+            (lambda values=values: Buckets(ROOM, {"size": values}), "bucket size=.* must be a list with at least one value")
+            for values in ([], range(0), np.array([]), "4", 4, None, {"low": 1})
+        ),
         (lambda: Buckets(ROOM, {"size": [1, 2, 1]}), r"bucket size=\[1, 2, 1\] holds a value twice"),
         (lambda: Buckets(ROOM, {"size": [{1, 2}]}), "set cannot be written down"),
         (lambda: Buckets(ROOM, {"wind": [{}], "wind.speed": [1]}), "buckets 'wind' and 'wind.speed' overlap"),
@@ -431,14 +441,16 @@ def test_a_path_that_only_some_tasks_have_is_a_task_error():
         (lambda: Buckets(ROOM, {"size": Span(1, 2)}, label_by=["size"]), "'size', a span without bins"),
         (lambda: Span(2, 2), "is empty: low must be below high"),
         (lambda: Span(3.0, 2), "is empty"),
-        *((lambda low=low: Span(low, 9), "Span: low=.* must be a finite number")
-          for low in (float("nan"), float("-inf"), "1", None, True)),
+        *(
+            (lambda low=low: Span(low, 9), "Span: low=.* must be a finite number")
+            for low in (float("nan"), float("-inf"), "1", None, True)
+        ),
         (lambda: Span(-1.7e308, 1.7e308), "is too wide"),
         (lambda: Span(0, 2**63), "is too wide"),
         (lambda: Span(0, 2, bins=0), "bins=0 must be an integer of at least 1"),
         (lambda: Span(0, 2, bins=4), "has only 3 numbers"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused_at_once(make, complaint):
     with pytest.raises(SettingsError, match=complaint):
         make()

@@ -148,19 +148,22 @@ class Staged(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the stage it was drawn for, and decide after each."""
         decisions: list[Decision] = []
+        mix = self.mix()
         columns = episodes.tag.tolist(), *_TAGS.unpack_lists(episodes.tag), episodes.success.tolist(), episodes.ticket.tolist()
         for tag, label, stage, visit, success, ticket in zip(*columns, strict=True):
             if tag == FOREIGN_TAG:
                 continue
             self._results[stage][0 if success else 1, label] += 1
             if stage == self._now and visit == self._visit:
-                decisions += self._judge(success, ticket)
+                before, decided = mix, self._judge(success, ticket)
+                mix = self.mix()
+                decisions += decided if decided or mix == before else [self._mix_changed(before, mix, ticket)]
             elif stage < self._now and self._watch is not None and self._retention[stage].add(success):
                 decisions += self._forgotten(stage, ticket)
+                mix = self.mix()
         return decisions
 
     def _judge(self, success: bool, ticket: int) -> list[Decision]:
-        mix_before = self.mix()
         verdict = self._evidence.add(success)
         if verdict is Verdict.PROMOTE and self._now < len(self._names) - 1:
             return [self._promote(ticket)]
@@ -168,8 +171,7 @@ class Staged(Curriculum):
             return [self._graduate(ticket)]
         if verdict is Verdict.DEMOTE and self._now > 0:
             return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.summary())]
-        mix = self.mix()
-        return [] if mix == mix_before else [self._mix_changed(mix_before, mix, ticket)]
+        return []
 
     def _promote(self, ticket: int) -> Decision:
         left, summary = self._names[self._now], self._evidence.summary()
