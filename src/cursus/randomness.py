@@ -116,19 +116,21 @@ class TicketStream:
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""
-        return self.columns(1)[0]
+        index, numbers = self._advance(), self._numbers
+        if numbers is None:
+            numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
+            self._numbers = numbers
+        column: FloatArray = numbers[:, index]
+        return column if self._rows is None else column[self._rows]
 
     def columns(self, count: int) -> list[FloatArray]:
         """The next `count` columns at once, each as `uniform` gives it."""
-        found = []
-        for _ in range(count):
-            index, numbers = self._advance(), self._numbers
-            if numbers is None:
-                numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
-                self._numbers = numbers
-            column: FloatArray = numbers[:, index]
-            found.append(column if self._rows is None else column[self._rows])
-        return found
+        if count == _WORDS_PER_BLOCK and self._column % _WORDS_PER_BLOCK == 0:  # a whole block, as most curricula draw
+            self._words = self._source.read(self._first, self._count, self._column // _WORDS_PER_BLOCK)
+            self._numbers = np.multiply(self._words >> _TOP_BITS, _UNIT, dtype=np.float64)
+            self._column += count
+            return list(self._numbers.T if self._rows is None else self._numbers[self._rows].T)
+        return [self.uniform() for _ in range(count)]
 
     def integers(self, below: int) -> IntArray:
         """The next column as integers from 0 to `below - 1`, for any `below` up to 2**63."""

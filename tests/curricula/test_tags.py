@@ -22,12 +22,16 @@ def test_what_is_packed_is_unpacked_again(rows: list[tuple[int, int, int]]) -> N
     assert tags.dtype == np.int64
     assert tags.min() >= 0
     assert [column.tolist() for column in LAYOUT.unpack(tags)] == [label.tolist(), stage.tolist(), visit.tolist()]
-    assert LAYOUT.unpack_lists(tags) == [label.tolist(), stage.tolist(), visit.tolist()]
+    for row, tag in enumerate(tags.tolist()):
+        assert LAYOUT.unpack(tag) == [label[row], stage[row], visit[row]]
+        assert tag in LAYOUT.span(int(stage[row]), rest=int(visit[row]))
+        assert tag not in LAYOUT.span(int(stage[row]), rest=int(visit[row]) + 1)
 
 
 def test_one_number_serves_for_all() -> None:
     assert (
-        LAYOUT.pack([3, 4], 1, rest=2).tolist() == LAYOUT.pack(np.array([3, 4]), np.ones(2, int), rest=np.full(2, 2)).tolist()
+        LAYOUT.pack(np.array([3, 4]), 1, rest=2).tolist()
+        == LAYOUT.pack(np.array([3, 4]), np.ones(2, int), rest=np.full(2, 2)).tolist()
     )
 
 

@@ -55,7 +55,7 @@ class AnyLife(RuleBasedStateMachine):
         if how == "finish":
             self.book.finish(tickets, won, won * 1.0, np.full(len(won), 7), won * 2.0, hold=True)
         else:
-            getattr(self.book, how)(tickets)
+            getattr(self.book, how)(tickets, hold=True)
         for ticket, success in zip(chosen, won.tolist(), strict=True):
             del self.open[ticket]
             self.results[ticket] = success if how == "finish" else None

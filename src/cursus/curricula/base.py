@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSam
 
 _MOST_WEIGHTS = 1 << 24
 _TAGS = 1 << 63
-_FEW_TAGS = 32
 
 
 class Curriculum(ABC):
@@ -162,6 +161,9 @@ class Curriculum(ABC):
         return np.zeros(self.tasks.size)
 
 
+Tags = TypeVar("Tags", int, IntArray)
+
+
 class TagLayout:
     """How the 63 bits of a tag are shared: fields of fixed sizes, from the lowest, and above them the rest.
 
@@ -184,7 +186,7 @@ class TagLayout:
             if count > self._sizes[name]:
                 raise SettingsError(f"{count:,} {name}s are too many: at most {self._sizes[name]:,} are possible.")
 
-    def pack(self, first: IntArray | Sequence[int] | int, *fields: IntArray | int, rest: IntArray | int) -> IntArray:
+    def pack(self, *fields: IntArray | int, rest: IntArray | int) -> IntArray:
         """Tags from one value or array for each field, and for the rest."""
         most = rest if isinstance(rest, int) else int(rest.max(initial=0))
         if most >= self._room:
@@ -192,25 +194,22 @@ class TagLayout:
                 f"a tag has no room for {most:,} above the fields {', '.join(self._sizes)}: fewer curricula inside each "
                 "other, or fewer parts in them, are possible."
             )
-        tags = np.asarray(first, dtype=np.int64)
-        for column, stride in zip((*fields, rest), self._strides[1:], strict=True):
-            tags = tags + column * stride
-        return tags
+        tags = sum(column * stride for column, stride in zip((*fields, rest), self._strides, strict=True))
+        return np.asarray(tags, dtype=np.int64)
 
-    def unpack(self, tags: IntArray) -> list[IntArray]:
-        """The fields of tags, and the rest."""
-        fields: list[IntArray] = []
+    def span(self, *fields: int, rest: int) -> range:
+        """All tags with these values in the fields after the first, and any value in the first."""
+        start = int(self.pack(0, *fields, rest=rest))
+        return range(start, start + self._strides[1])
+
+    def unpack(self, tags: Tags) -> list[Tags]:
+        """The fields of a tag or of many, and the rest."""
+        fields: list[Tags] = []
         for size in self._sizes.values():
-            tags, field = np.divmod(tags, size)
+            tags, field = divmod(tags, size)
             fields.append(field)
-        return [*fields, tags]
-
-    def unpack_lists(self, tags: IntArray) -> list[list[int]]:
-        """The same as lists, which costs next to nothing for a few tags."""
-        if len(tags) > _FEW_TAGS:
-            return [column.tolist() for column in self.unpack(tags)]
-        listed, sizes = tags.tolist(), (*self._sizes.values(), _TAGS)
-        return [[tag // stride % size for tag in listed] for stride, size in zip(self._strides, sizes, strict=True)]
+        fields.append(tags)
+        return fields
 
 
 def one_task_space(curricula: Mapping[str, Curriculum]) -> TaskSpace:

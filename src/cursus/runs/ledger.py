@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cursus.errors import LedgerError, SettingsError
 from cursus.runs import checkpoint
@@ -106,7 +107,7 @@ class Ledger:
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
         """Add an event with these `fields` (plain values or arrays); it reaches the file with the next flush."""
         whole = {"n": self._next, "event": event, **fields}
-        line = json.dumps(whole, separators=(",", ":"), default=np.ndarray.tolist).encode() + b"\n"
+        line = json.dumps(whole, separators=(",", ":"), default=_plain).encode() + b"\n"
         self._lines.append(line)
         self._waiting_bytes += len(line)
         if urgent or self._waiting_bytes >= _FLUSH_BYTES:
@@ -241,6 +242,11 @@ def valid_spans(folder: RunFolder) -> list[range]:
             spans.append(range(number, end))
             end = cut
     return [*spans, range(end)][::-1]
+
+
+def _plain(array: NDArray[Any]) -> Any:
+    """An array as JSON values; booleans are written as 0 and 1."""
+    return np.ndarray.tolist(array.view(np.int8) if array.dtype == np.bool_ else array)
 
 
 def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:

@@ -47,7 +47,7 @@ class Journal:
         success, returns, lengths, scores = results
         own = success.astype(np.float64) if scores is None else scores
         released = self.book.finish(tickets, success, returns, lengths, own, hold=remote)
-        columns = {"ticket": tickets, "success": success.view(np.int8), "return": returns, "length": lengths}
+        columns = {"ticket": tickets, "success": success, "return": returns, "length": lengths}
         if scores is not None:
             columns["score"] = scores
         self.ledger.write("finish", _marked(columns, remote))

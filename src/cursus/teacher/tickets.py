@@ -156,7 +156,7 @@ class TicketBook:
         *,
         hold: bool = False,
     ) -> Episodes:
-        """Settle tickets with their results; what can be released now, or nothing if others are to be settled first (`hold`)."""
+        """Settle tickets with their results; what can be released now, or nothing with `hold`, if others come first."""
         rows, on_time = self._settle(tickets, _FINISHED)
         for name, column in zip(_RESULTS, (success, returns, length, score), strict=True):
             self._columns[name][rows] = column[on_time]

@@ -104,10 +104,11 @@ class Staged(Curriculum):
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the stage of each ticket, then a label of it, then a task."""
         earlier, which, by_label, by_task = rng.columns(4)
-        mixed = earlier < self.mix()
-        if not mixed.any():
+        probability = self.mix()
+        if probability == 0.0 or not (mixed := earlier < probability).any():
             ids, indices = self._samplers[self._now].draw(by_label.tolist(), by_task.tolist())
-            return Draw(ids, _TAGS.pack(indices, self._now, rest=self._visit))
+            start = self._own_tags.start
+            return Draw(ids, np.array([start + label for label in indices], dtype=np.int64))
         stages = np.full(len(rng), self._now)
         every = self._mixings[self._now].spread == "all"
         stages[mixed] = np.minimum((which[mixed] * self._now).astype(np.int64), self._now - 1) if every else self._now - 1
@@ -149,12 +150,14 @@ class Staged(Curriculum):
         """Credit every episode to the stage it was drawn for, and decide after each."""
         decisions: list[Decision] = []
         mix = self.mix()
-        columns = episodes.tag.tolist(), *_TAGS.unpack_lists(episodes.tag), episodes.success.tolist(), episodes.ticket.tolist()
-        for tag, label, stage, visit, success, ticket in zip(*columns, strict=True):
+        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
+        for tag, success, ticket in rows:
             if tag == FOREIGN_TAG:
                 continue
+            own = tag in self._own_tags
+            label, stage = (tag - self._own_tags.start, self._now) if own else _TAGS.unpack(tag)[:2]
             self._results[stage][0 if success else 1, label] += 1
-            if stage == self._now and visit == self._visit:
+            if own:
                 before, decided = mix, self._judge(success, ticket)
                 mix = self.mix()
                 decisions += decided if decided or mix == before else [self._mix_changed(before, mix, ticket)]
@@ -233,6 +236,7 @@ class Staged(Curriculum):
         returning = bool(self._visited[stage])
         self._visited[stage] = True
         self._now, self._demoted, self._returning = stage, demoted, returning
+        self._own_tags = _TAGS.span(stage, rest=self._visit)
         self._graduated = False
         self._evidence = self._gates[stage].open(returning=returning, demoted=demoted, lowest=stage == 0)
 
@@ -264,6 +268,7 @@ class Staged(Curriculum):
             if sorted(state[part]) != sorted(self._names):
                 raise StateError(f"this state has the stages {sorted(state[part])}, this curriculum {self._names}.")
         self._now, self._visit, self._visited = self.index(stage), int(visit), np.array(visited, dtype=bool)
+        self._own_tags = _TAGS.span(self._now, rest=self._visit)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         self._evidence.load(evidence)

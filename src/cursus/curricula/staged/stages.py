@@ -118,7 +118,8 @@ class BalancedSampler:
             positions.append(starts[label] + min(int(second * size), size - 1))
             labels.append(label)
         self._used = used
-        return self._tasks[positions], labels
+        item = self._tasks.item
+        return np.array([item(position) for position in positions], dtype=np.int64), labels
 
     def add_weights(self, weights: FloatArray, share: float) -> None:
         """Add this stage's share to the weights of all tasks."""
