@@ -25,14 +25,13 @@ def test_what_is_packed_is_unpacked_again(rows: list[tuple[int, int, int]]) -> N
     for row, tag in enumerate(tags.tolist()):
         assert LAYOUT.unpack(tag) == [label[row], stage[row], visit[row]]
         assert tag in LAYOUT.span(int(stage[row]), rest=int(visit[row]))
-        assert tag not in LAYOUT.span(int(stage[row]), rest=int(visit[row]) + 1)
+        assert tag not in LAYOUT.span(int(stage[row]), rest=int(visit[row]) ^ 1)
 
 
 def test_one_number_serves_for_all() -> None:
-    assert (
-        LAYOUT.pack(np.array([3, 4]), 1, rest=2).tolist()
-        == LAYOUT.pack(np.array([3, 4]), np.ones(2, int), rest=np.full(2, 2)).tolist()
-    )
+    labels = np.array([3, 4])
+    one_by_one = LAYOUT.pack(labels, np.ones(2, int), rest=np.full(2, 2))
+    assert LAYOUT.pack(labels, 1, rest=2).tolist() == one_by_one.tolist()
 
 
 @pytest.mark.parametrize("rest", [1 << 27, np.array([0, 1 << 27])])
