@@ -470,7 +470,7 @@ def test_what_has_no_settings_cannot_be_described():
 
 # ---- overriding
 
-COURSE = describe(
+CURRICULUM = describe(
     Staged(
         [Stage("easy"), Stage("hard", gate=Wilson(threshold=0.6, cooldown=9))],
         gate=Wilson(threshold=0.8, cooldown=7, confidence=0.95),
@@ -479,17 +479,17 @@ COURSE = describe(
 
 
 def test_one_setting_is_changed_in_a_copy():
-    before = json.dumps(COURSE)
-    changed = override(COURSE, "gate.threshold=0.9")
-    assert changed["gate"] == {**COURSE["gate"], "threshold": 0.9}
-    assert {**changed, "gate": COURSE["gate"]} == COURSE
-    assert json.dumps(COURSE) == before
+    before = json.dumps(CURRICULUM)
+    changed = override(CURRICULUM, "gate.threshold=0.9")
+    assert changed["gate"] == {**CURRICULUM["gate"], "threshold": 0.9}
+    assert {**changed, "gate": CURRICULUM["gate"]} == CURRICULUM
+    assert json.dumps(CURRICULUM) == before
 
 
 def test_a_stage_is_found_by_its_name():
-    changed = override(COURSE, "stages.hard.gate.threshold=0.5")
-    assert changed["stages"][0] == COURSE["stages"][0]
-    assert changed["stages"][1]["gate"] == {**COURSE["stages"][1]["gate"], "threshold": 0.5}
+    changed = override(CURRICULUM, "stages.hard.gate.threshold=0.5")
+    assert changed["stages"][0] == CURRICULUM["stages"][0]
+    assert changed["stages"][1]["gate"] == {**CURRICULUM["stages"][1]["gate"], "threshold": 0.5}
     assert build(changed).gate(1).threshold == 0.5
     assert build(changed).gate(0).threshold == 0.8
 
@@ -500,7 +500,7 @@ def test_a_phase_is_found_by_its_name():
 
 
 def test_another_type_keeps_the_shared_settings_that_were_chosen():
-    changed = override(COURSE, "gate.type=EProcess")
+    changed = override(CURRICULUM, "gate.type=EProcess")
     assert changed["gate"] == {"type": "EProcess", "threshold": 0.8, "cooldown": 7}
     assert build(changed).gate(0) == EProcess(threshold=0.8, cooldown=7)
 
@@ -530,7 +530,7 @@ def test_a_type_can_be_set_where_there_was_none():
     ],
 )
 def test_values_are_read_as_in_toml_and_bare_words_are_strings(text, value):
-    changed = override(COURSE, f"gate.threshold={text}")
+    changed = override(CURRICULUM, f"gate.threshold={text}")
     assert changed["gate"]["threshold"] == value
     assert type(changed["gate"]["threshold"]) is type(value)
 
@@ -539,7 +539,7 @@ def test_values_are_read_as_in_toml_and_bare_words_are_strings(text, value):
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**60), 2**60), st.booleans()))
 def test_any_number_survives_being_written_in_an_override(value):
     text = json.dumps(value)
-    assert override(COURSE, f"gate.threshold={text}")["gate"]["threshold"] == value
+    assert override(CURRICULUM, f"gate.threshold={text}")["gate"]["threshold"] == value
 
 
 def test_an_axis_of_a_product_can_be_overridden():
@@ -564,10 +564,10 @@ def test_an_axis_of_a_product_can_be_overridden():
 )
 def test_a_misspelt_override_is_answered_with_what_there_is(setting, complaint):
     with pytest.raises(ConfigError) as caught:
-        override(COURSE, setting)
+        override(CURRICULUM, setting)
     assert complaint in str(caught.value)
 
 
 def test_an_override_with_a_wrong_value_is_found_when_it_is_built():
-    assert problems(override(COURSE, "gate.threshold=high"))[0].startswith("config.gate.threshold")
-    assert problems(override(COURSE, "gate.threshold=8")) == ["config.gate: threshold=8 must lie between 0 and 1."]
+    assert problems(override(CURRICULUM, "gate.threshold=high"))[0].startswith("config.gate.threshold")
+    assert problems(override(CURRICULUM, "gate.threshold=8")) == ["config.gate: threshold=8 must lie between 0 and 1."]

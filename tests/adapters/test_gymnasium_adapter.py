@@ -18,12 +18,12 @@ from cursus.remote import Hub
 from worlds import Corridor
 
 
-def course() -> cursus.Staged:
+def curriculum() -> cursus.Staged:
     return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
 
 
 def test_one_environment_with_a_teacher_of_its_own_goes_through_the_stages() -> None:
-    env = CurriculumEnv(Corridor(), course(), seed=3)
+    env = CurriculumEnv(Corridor(), curriculum(), seed=3)
     seen = []
     for _ in range(150):
         observation, _ = env.reset()
@@ -40,7 +40,7 @@ def test_one_environment_with_a_teacher_of_its_own_goes_through_the_stages() -> 
 
 
 def test_an_episode_that_is_given_up_is_withdrawn() -> None:
-    env = CurriculumEnv(Corridor(longest=50), course())
+    env = CurriculumEnv(Corridor(longest=50), curriculum())
     env.reset(seed=1)
     env.reset()
     assert env.teacher.counts.withdrawn == 1
@@ -143,7 +143,7 @@ def test_a_holder_without_a_task_says_what_to_do() -> None:
 
 
 def test_a_success_that_is_neither_true_nor_false_is_refused() -> None:
-    env = CurriculumEnv(Corridor(longest=1), course(), success=lambda info: 0.5)
+    env = CurriculumEnv(Corridor(longest=1), curriculum(), success=lambda info: 0.5)
     env.reset()
     with pytest.raises(ResultError, match=r"success must be true or false, got 0.5"):
         env.step(0)

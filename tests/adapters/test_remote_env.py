@@ -31,20 +31,20 @@ def test_an_episode_that_is_broken_off_is_withdrawn() -> None:
 
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
 def test_gymnasium_workers_are_taught_and_move_on(context: str) -> None:
-    course = cursus.Staged(["walk", "run", "fly"], gate=cursus.Wilson(threshold=0.7))
-    with cursus.Teacher(course) as teacher, Hub(teacher) as hub:
+    curriculum = cursus.Staged(["walk", "run", "fly"], gate=cursus.Wilson(threshold=0.7))
+    with cursus.Teacher(curriculum) as teacher, Hub(teacher) as hub:
         seats = [hub.seat() for _ in range(4)]
         envs = gymnasium.vector.AsyncVectorEnv([partial(make, seat) for seat in seats], context=context)
         envs.reset(seed=3)
         steps = 0
-        while course.stage != "fly" and steps < 20_000:
+        while curriculum.stage != "fly" and steps < 20_000:
             envs.step(np.zeros(4, dtype=int))
             steps += 1
             if steps % 20 == 0:
                 hub.drain()
         envs.close()
         hub.drain()
-        assert course.stage == "fly"
+        assert curriculum.stage == "fly"
         assert teacher.counts.in_flight == 0
         assert teacher.counts.lost == 0
         assert hub.staleness.most < 200

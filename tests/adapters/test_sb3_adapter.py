@@ -29,7 +29,7 @@ def balancing() -> cursus.Staged:
     return cursus.Staged(list(GOALS), gate=cursus.Wilson(threshold=0.5, window=50))
 
 
-def course() -> cursus.Staged:
+def curriculum() -> cursus.Staged:
     return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
 
 
@@ -72,7 +72,7 @@ def test_dqn_learns_on_a_wrapped_dummy_vec_env() -> None:
 
 def test_terminal_observation_and_truncation_are_right() -> None:
     envs = SB3VecEnv(
-        cursus.make_vec(Corridor, 4, curriculum=course(), autoreset="same_step", num_workers=1, start_method="fork", seed=5)
+        cursus.make_vec(Corridor, 4, curriculum=curriculum(), autoreset="same_step", num_workers=1, start_method="fork", seed=5)
     )
     observations = envs.reset()
     before = observations[:, 0].copy()
@@ -125,7 +125,7 @@ def test_normalisation_and_evaluation_work_on_it() -> None:
 def test_stale_starts_are_only_those_that_end_in_the_step_of_a_decision(kind: str) -> None:
     makers = [lambda: TaskHolder(Corridor())] * 8
     inner = DummyVecEnv(makers) if kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
-    envs = CurriculumVecEnvWrapper(inner, course(), seed=1)
+    envs = CurriculumVecEnvWrapper(inner, curriculum(), seed=1)
     inner.seed(1)
     envs.reset()
     stale = decided = 0
@@ -148,7 +148,7 @@ def test_stale_starts_are_only_those_that_end_in_the_step_of_a_decision(kind: st
 
 @pytest.mark.parametrize("num_envs", [1, 31, 32, 128])
 def test_any_number_of_sb3_environments_reaches_the_last_stage(num_envs: int) -> None:
-    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor(longest=5))] * num_envs), course())
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor(longest=5))] * num_envs), curriculum())
     envs.reset()
     while envs.teacher.counts.finished < 300 + 12 * num_envs:
         envs.step(np.zeros(num_envs, dtype=int))
@@ -157,7 +157,7 @@ def test_any_number_of_sb3_environments_reaches_the_last_stage(num_envs: int) ->
 
 
 def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCaptureFixture) -> None:
-    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())] * 4), course())
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())] * 4), curriculum())
     envs.reset()
     with caplog.at_level(logging.INFO, logger="cursus"):
         for _ in range(300):
@@ -178,7 +178,7 @@ def test_a_fault_in_an_sb3_worker_is_named(what: str, complaint: str, start_meth
     """SB3 alone waits for ever here (fork), or raises a bare EOFError and then hangs in close (forkserver)."""
     makers: list[Any] = [lambda: TaskHolder(Corridor())] * 2 + [lambda: TaskHolder(Trouble(what, at=5))]
     envs = CurriculumVecEnvWrapper(
-        SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=1.0 if what == "hang" else None
+        SubprocVecEnv(makers, start_method=start_method), curriculum(), timeout_s=1.0 if what == "hang" else None
     )
     envs.reset()
     with pytest.raises(WorkerError, match=complaint if what == "hang" else rf"worker 2 \(pid \d+.*{complaint}"):
@@ -189,7 +189,7 @@ def test_a_fault_in_an_sb3_worker_is_named(what: str, complaint: str, start_meth
 
 def test_a_worker_killed_between_steps_is_named() -> None:
     inner = SubprocVecEnv([lambda: TaskHolder(Corridor())] * 3, start_method="fork")
-    envs = CurriculumVecEnvWrapper(inner, course())
+    envs = CurriculumVecEnvWrapper(inner, curriculum())
     envs.reset()
     os.kill(inner.processes[1].pid, signal.SIGKILL)
     inner.processes[1].join(5)
@@ -200,7 +200,7 @@ def test_a_worker_killed_between_steps_is_named() -> None:
 
 def test_environments_that_cannot_hold_a_task_are_refused() -> None:
     with pytest.raises(SettingsError, match="TaskHolder"):
-        CurriculumVecEnvWrapper(DummyVecEnv([Corridor]), course())
+        CurriculumVecEnvWrapper(DummyVecEnv([Corridor]), curriculum())
 
 
 class Dying(Corridor):
@@ -215,7 +215,7 @@ class Dying(Corridor):
 @pytest.mark.parametrize("start_method", ["fork", "forkserver"])
 def test_a_death_outside_a_step_is_named_too(start_method: str) -> None:
     makers: list[Any] = [lambda: TaskHolder(Corridor(longest=99))] * 2 + [lambda: TaskHolder(Dying(longest=99))]
-    envs = CurriculumVecEnvWrapper(SubprocVecEnv(makers, start_method=start_method), course(), timeout_s=None)
+    envs = CurriculumVecEnvWrapper(SubprocVecEnv(makers, start_method=start_method), curriculum(), timeout_s=None)
     envs.reset()
     envs.reset()
     with pytest.raises(WorkerError, match=r"worker 2 .* died \(exit code 9\)"):

@@ -104,7 +104,7 @@ def test_skill_and_newest_and_baseline() -> None:
 
 
 def test_ratings_stay_on_the_scale_of_the_scripted_players() -> None:
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     curriculum = cursus.curricula.League(
         cursus.Uniform(cursus.tasks.Named(TASKS)),
         baselines=list(ANCHORS),
@@ -118,7 +118,7 @@ def test_ratings_stay_on_the_scale_of_the_scripted_players() -> None:
 
     def score(name: str) -> float:
         theirs = strength.get(name, learner)  # earlier selves are as strong as the learner here
-        return float(dice.random() < 1 / (1 + 10 ** ((theirs - learner) / 400)))
+        return float(rng.random() < 1 / (1 + 10 ** ((theirs - learner) / 400)))
 
     play(curriculum, score, games=3000)
     assert curriculum.ratings()["weak"] == 1000.0

@@ -91,8 +91,8 @@ def test_focus_really_focuses() -> None:
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-4, 0.0), (1.0, -500.0), (1e6, 1e6)])
 def test_returns_of_any_scale_give_the_same_course(scale: float, offset: float) -> None:
-    dice = np.random.default_rng(0)
-    noise = dice.normal(0, 0.2, (3, 200))
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.2, (3, 200))
     trend = np.linspace(0, 1, 200)
     plain = {0: noise[0], 1: noise[1] + trend, 2: noise[2] - 3}
     curriculum = cursus.LearningProgress(3, signal="return")
@@ -101,9 +101,9 @@ def test_returns_of_any_scale_give_the_same_course(scale: float, offset: float) 
 
 
 def test_falling_returns_count_as_well() -> None:
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     curriculum = cursus.LearningProgress(2, signal="return")
-    shown(curriculum, {0: dice.normal(0, 5, 200).tolist(), 1: (dice.normal(0, 5, 200) - np.linspace(0, 40, 200)).tolist()})
+    shown(curriculum, {0: rng.normal(0, 5, 200).tolist(), 1: (rng.normal(0, 5, 200) - np.linspace(0, 40, 200)).tolist()})
     assert curriculum.weights()[1] > 0.8
 
 
@@ -119,20 +119,20 @@ def test_an_episode_that_never_ended_says_nothing_about_returns() -> None:
 @pytest.mark.parametrize("scale", [1.0, 0.01, 1e-5, 1e4])
 def test_the_scale_of_rare_rewards_is_found(scale: float) -> None:
     """Most episodes bring nothing, and one task begins to bring something."""
-    curriculum, dice = cursus.LearningProgress(20, signal="return"), np.random.default_rng(0)
+    curriculum, rng = cursus.LearningProgress(20, signal="return"), np.random.default_rng(0)
     for turn in range(150):
         episodes = cursus.Episodes.of([False] * 20, task=np.arange(20), first_ticket=20 * turn)
-        episodes.returns[2] = scale * (dice.random() < turn / 300)
+        episodes.returns[2] = scale * (rng.random() < turn / 300)
         curriculum.update(episodes)
     assert curriculum.weights()[2] > 0.7
 
 
 @pytest.mark.parametrize("crash", [-100.0, -1e9])
 def test_a_crash_in_the_first_episodes_does_not_bend_the_course(crash: float) -> None:
-    curriculum, dice = cursus.LearningProgress(10, signal="return"), np.random.default_rng(0)
+    curriculum, rng = cursus.LearningProgress(10, signal="return"), np.random.default_rng(0)
     for turn in range(400):
         episodes = cursus.Episodes.of([False] * 10, task=np.arange(10), first_ticket=10 * turn)
-        episodes.returns[:] = 1 + dice.normal(0, 0.1, 10)
+        episodes.returns[:] = 1 + rng.normal(0, 0.1, 10)
         episodes.returns[4] += turn / 400
         if turn == 1:
             episodes.returns[7] = crash
@@ -160,10 +160,10 @@ def test_a_score_outside_its_bounds_is_refused_at_the_door() -> None:
 
 @pytest.mark.parametrize("first", [-1e3, 1e4, -1e6])
 def test_one_strange_result_does_not_bend_a_line_for_ever(first: float) -> None:
-    curriculum, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    curriculum, rng = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
     for turn in range(5000):
         episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
-        episodes.returns[:] = dice.normal(0, 1, 4)
+        episodes.returns[:] = rng.normal(0, 1, 4)
         if turn == 0:
             episodes.returns[0] = first
         curriculum.update(episodes)
@@ -173,10 +173,10 @@ def test_one_strange_result_does_not_bend_a_line_for_ever(first: float) -> None:
 
 @pytest.mark.parametrize("strange", [1e4, -1e12, 1e99])
 def test_one_crash_in_the_middle_does_not_hijack_the_course(strange: float) -> None:
-    curriculum, dice = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    curriculum, rng = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
     for turn in range(1500):
         episodes = cursus.Episodes.of([False] * 4, task=range(4), first_ticket=4 * turn)
-        episodes.returns[:] = dice.normal(0, 1, 4)
+        episodes.returns[:] = rng.normal(0, 1, 4)
         episodes.returns[1] += turn / 100
         if turn == 800:
             episodes.returns[3] = strange

@@ -140,8 +140,8 @@ def test_legacy_v_min_cannot_see_the_first_progress_on_a_hard_task_and_ours_can(
 
 
 def test_legacy_v_min_gives_untried_tasks_most_of_the_draws() -> None:
-    dice = np.random.default_rng(0)
-    histories = [dice.random(20).tolist() for _ in range(40)] + [[] for _ in range(24)]
+    rng = np.random.default_rng(0)
+    histories = [rng.random(20).tolist() for _ in range(40)] + [[] for _ in range(24)]
     assert taught(LegacyVMin(), histories, floor=0.0).weights()[40:].sum() == pytest.approx(0.71, abs=0.01)
 
 
@@ -237,10 +237,10 @@ def test_trend_is_a_weighted_regression(history: list[float], window: int) -> No
 
 def test_the_standard_error_of_a_trend_is_honest() -> None:
     """On results without any trend, the slope is as far from zero as its standard error says."""
-    dice = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     measure = Trend(window=50)
     curriculum = cursus.LearningProgress(2000, progress=measure)
     for n in range(120):
-        curriculum.update(cursus.Episodes.of(dice.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
+        curriculum.update(cursus.Episodes.of(rng.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
     line = measure._line(curriculum._notes, curriculum.counts, curriculum._scale.current)
     assert np.std(line.slope / line.error) == pytest.approx(1.0, abs=0.06)

@@ -32,22 +32,22 @@ def test_what_is_drawn_depends_on_the_weights_alone(size: int, seed: int, change
 @given(size=st.integers(1, 300), seed=st.integers(0, 2**32), zeros=st.floats(0, 0.99))
 @settings(max_examples=60, deadline=None)
 def test_a_thing_without_weight_is_never_drawn(size: int, seed: int, zeros: float) -> None:
-    dice = np.random.default_rng(seed)
-    chosen = np.where(dice.random(size) < zeros, 0.0, dice.random(size) ** 8)
-    chosen[dice.integers(size)] = 1e-300
+    rng = np.random.default_rng(seed)
+    chosen = np.where(rng.random(size) < zeros, 0.0, rng.random(size) ** 8)
+    chosen[rng.integers(size)] = 1e-300
     tree = SumTree(size)
     tree.set_all(chosen)
     edges = np.array([0.0, 5e-324, 0.5, 1 - 2**-53])
-    drawn = tree.draw(np.concatenate([edges, dice.random(200)]))
+    drawn = tree.draw(np.concatenate([edges, rng.random(200)]))
     assert (drawn < size).all()
     assert (chosen[drawn] > 0).all()
 
 
 def test_draws_follow_the_weights() -> None:
-    dice = np.random.default_rng(0)
-    tree, chosen = SumTree(1000), dice.random(1000) ** 4
+    rng = np.random.default_rng(0)
+    tree, chosen = SumTree(1000), rng.random(1000) ** 4
     tree.set_all(chosen)
-    luck = dice.random(200_000)
+    luck = rng.random(200_000)
     expected = np.searchsorted(np.cumsum(chosen), luck * chosen.sum(), side="right")
     assert np.mean(tree.draw(luck) == expected) > 0.9999  # another order of summation may move a draw on a border
 

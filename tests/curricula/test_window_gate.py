@@ -41,10 +41,10 @@ def rule_by_rule(history: list[bool], threshold: float, least: int, demote: floa
 
 def scripts() -> dict[str, list[bool]]:
     """Episode sequences that reach every rule: steady, rising, falling, lucky streaks, sudden insight."""
-    dice = random.Random(11)  # noqa: S311
-    made = {f"steady {p:.2f}": [dice.random() < p for _ in range(400)] for p in (0.0, 0.2, 0.3, 0.5, 0.6, 0.68, 0.8, 1.0)}
-    made["rising"] = [dice.random() < n / 300 for n in range(400)]
-    made["falling"] = [dice.random() < 0.6 - n / 500 for n in range(400)]
+    rng = random.Random(11)  # noqa: S311
+    made = {f"steady {p:.2f}": [rng.random() < p for _ in range(400)] for p in (0.0, 0.2, 0.3, 0.5, 0.6, 0.68, 0.8, 1.0)}
+    made["rising"] = [rng.random() < n / 300 for n in range(400)]
+    made["falling"] = [rng.random() < 0.6 - n / 500 for n in range(400)]
     made["insight"] = [False] * 110 + [True] * 100
     made["alternating"] = [n % 2 == 0 for n in range(400)]
     made["streaks"] = [(n // 25) % 2 == 0 for n in range(400)]

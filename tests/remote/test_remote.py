@@ -74,8 +74,8 @@ def test_results_are_credited_to_what_was_drawn() -> None:
 
 
 def test_workers_follow_the_curriculum_and_the_delay_is_measured() -> None:
-    course = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
-    with cursus.Teacher(course) as teacher, Hub(teacher, memory="local") as hub:
+    curriculum = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
+    with cursus.Teacher(curriculum) as teacher, Hub(teacher, memory="local") as hub:
         remote = RemoteTeacher(hub.seat())
         seen = []
         for turn in range(300):
@@ -164,7 +164,7 @@ def play_for_ever(seat: Seat, ready: Any) -> None:
 
 def test_workers_that_are_killed_lose_only_what_they_had_open() -> None:
     context = multiprocessing.get_context("fork")
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     with cursus.Teacher(cursus.LearningProgress(10), max_lag=10**9) as teacher, Hub(teacher) as hub:
         seats = [hub.seat() for _ in range(3)]
 
@@ -177,13 +177,13 @@ def test_workers_that_are_killed_lose_only_what_they_had_open() -> None:
 
         processes = [start(seat) for seat in seats]
         for _ in range(25):
-            for _ in range(int(dice.integers(1, 8))):
+            for _ in range(int(rng.integers(1, 8))):
                 hub.drain()
                 assert balanced(teacher)
-            victim = int(dice.integers(3))
+            victim = int(rng.integers(3))
             os.kill(processes[victim].pid, signal.SIGKILL)
             processes[victim].join()
-            if dice.random() < 0.5:  # sometimes the next worker is there before the loss was noticed
+            if rng.random() < 0.5:  # sometimes the next worker is there before the loss was noticed
                 hub.drain()
             processes[victim] = start(seats[victim])
         for process in processes:
@@ -262,8 +262,8 @@ def test_a_drain_is_one_moment_in_a_replay(tmp_path: Path) -> None:
 
 
 def test_drawing_ahead_changes_nothing_about_a_staged_course(tmp_path: Path) -> None:
-    course = cursus.Staged({"all": range(6)}, tasks=cursus.tasks.Product(a=["x", "y", "z"], b=range(2), label_by=["a"]))
-    with cursus.Teacher(course, run=tmp_path / "run") as teacher, Hub(teacher, memory="local") as hub:
+    curriculum = cursus.Staged({"all": range(6)}, tasks=cursus.tasks.Product(a=["x", "y", "z"], b=range(2), label_by=["a"]))
+    with cursus.Teacher(curriculum, run=tmp_path / "run") as teacher, Hub(teacher, memory="local") as hub:
         remote = RemoteTeacher(hub.seat())
         for _ in range(20):
             remote.assign()
@@ -271,17 +271,17 @@ def test_drawing_ahead_changes_nothing_about_a_staged_course(tmp_path: Path) -> 
             hub.drain()
             given = teacher.assign([0, 1])
             teacher.report(given.tickets, success=[False] * 2, returns=[0] * 2, lengths=[1] * 2)
-        assert sum(row["drawn"] for row in course.status()["labels"]) == 40
+        assert sum(row["drawn"] for row in curriculum.status()["labels"]) == 40
     assert replay(tmp_path / "run").same
 
 
 def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
     sessions = []
     for number in range(3):
-        course = cursus.Uniform(1_000_000)
+        curriculum = cursus.Uniform(1_000_000)
         run = tmp_path / "run"
         with (
-            cursus.Teacher.resume(course, run) if number else cursus.Teacher(course, run=run, seed=3) as teacher,
+            cursus.Teacher.resume(curriculum, run) if number else cursus.Teacher(curriculum, run=run, seed=3) as teacher,
             Hub(teacher, memory="local") as hub,
         ):
             remote = RemoteTeacher(hub.seat())
@@ -299,13 +299,13 @@ def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
 
 
 def test_what_the_teacher_learns_otherwise_reaches_remote_workers() -> None:
-    course = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
-    with cursus.Teacher(course) as teacher, Hub(teacher, memory="local") as hub:
+    curriculum = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
+    with cursus.Teacher(curriculum) as teacher, Hub(teacher, memory="local") as hub:
         remote = RemoteTeacher(hub.seat())
         for _ in range(30):
             given = teacher.assign(range(8))
             teacher.report(given.tickets, success=[True] * 8, returns=[1] * 8, lengths=[1] * 8)
-        assert course.stage == "run"
+        assert curriculum.stage == "run"
         hub.drain()
         assert remote.assign().label == "run"
         remote.close()
@@ -355,3 +355,30 @@ def test_a_second_thread_is_told_so() -> None:
             teacher.assign([1])
         thread.join()
         teacher.assign([1])
+
+
+def test_workers_pick_different_tasks() -> None:
+    with cursus.Teacher(cursus.Uniform(10**6)) as teacher, Hub(teacher, memory="local") as hub:
+        picked = []
+        for _ in range(3):
+            with RemoteTeacher(hub.seat()) as remote:
+                picked.append([remote.assign().id for _ in range(100)])
+        assert len({task for tasks in picked for task in tasks}) > 200, (
+            "the list has 1,024 tasks: few are picked twice by chance"
+        )
+
+
+def test_a_ticket_behind_a_damaged_ring_is_lost_when_its_worker_is_gone() -> None:
+    with cursus.Teacher(cursus.Uniform(3)) as teacher, Hub(teacher) as hub:
+        remote = RemoteTeacher(hub.seat())
+        remote.assign()
+        hub.drain()
+        remote.report(success=True, returns=0.0, lengths=1)
+        session = hub._memory._session  # type: ignore[attr-defined]
+        slot = session.ring_layout(0).slots + session.layout.record.whole.size  # of the second record
+        session.map[slot : slot + 8] = b"nonsense"
+        remote._member.close()
+        for _ in range(20):
+            hub.drain()
+        counts = teacher.counts
+        assert (counts.assigned, counts.finished, counts.lost, counts.in_flight) == (1, 0, 1, 0)

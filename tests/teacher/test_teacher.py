@@ -28,7 +28,7 @@ from cursus.runs import RunFolder
 from cursus.runs.checkpoint import encode, list_checkpoints
 
 
-def course() -> cursus.Staged:
+def staged() -> cursus.Staged:
     return cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.6))
 
 
@@ -65,7 +65,7 @@ GOOD: dict[str, Any] = {"success": [True, False], "returns": [1.0, 0.0], "length
     ],
 )
 def test_an_impossible_result_is_refused_and_changes_nothing(wrong: dict[str, Any], complaint: str) -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     given = teacher.assign([0, 1])
     before = encode(teacher.curriculum.state())
     with pytest.raises(ResultError, match=complaint):
@@ -77,14 +77,14 @@ def test_an_impossible_result_is_refused_and_changes_nothing(wrong: dict[str, An
 
 
 def test_zero_and_one_count_as_false_and_true() -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     given = teacher.assign([0, 1])
     teacher.report(given.tickets, success=np.array([1, 0]), returns=[0, 0], lengths=[1, 1])
     assert teacher.curriculum.status()["stages"][0]["success"] == 0.5
 
 
 def test_a_ticket_settled_twice_or_unknown_is_refused() -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     given = teacher.assign([0, 1])
     teacher.report(given.tickets, **GOOD)
     with pytest.raises(TicketError, match="ticket 0 was settled before"):
@@ -94,11 +94,11 @@ def test_a_ticket_settled_twice_or_unknown_is_refused() -> None:
 
 
 def test_an_environment_holds_one_ticket_or_one_more_when_ahead() -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     teacher.assign([0])
     with pytest.raises(TicketError, match="environment 0 holds 1 open ticket"):
         teacher.assign([0])
-    ahead = cursus.Teacher(course(), ahead=1)
+    ahead = cursus.Teacher(staged(), ahead=1)
     ahead.assign([0])
     ahead.assign([0])
     with pytest.raises(TicketError):
@@ -106,7 +106,7 @@ def test_an_environment_holds_one_ticket_or_one_more_when_ahead() -> None:
 
 
 def test_a_curriculum_that_is_taught_cannot_be_copied_to_a_worker() -> None:
-    curriculum = course()
+    curriculum = staged()
     pickle.dumps(curriculum)
     teacher = cursus.Teacher(curriculum)
     for copying in (pickle.dumps, copy.deepcopy):
@@ -128,7 +128,7 @@ def test_a_curriculum_that_leaves_its_space_is_stopped_at_the_door() -> None:
 
 
 def test_lost_and_withdrawn_tickets_count_neither_way() -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     given = teacher.assign(range(4))
     teacher.lose(given.tickets[:1])
     teacher.withdraw(given.tickets[1:2])
@@ -139,7 +139,7 @@ def test_lost_and_withdrawn_tickets_count_neither_way() -> None:
 
 
 def test_every_decision_is_recorded_with_its_evidence(tmp_path: Path) -> None:
-    with cursus.Teacher(course(), run=tmp_path / "run", seed=3) as teacher:
+    with cursus.Teacher(staged(), run=tmp_path / "run", seed=3) as teacher:
         play(teacher, 30)
         made = teacher.decisions
     recorded = [event for event in cursus.runs.read_events(tmp_path / "run") if event["event"] == "decision"]
@@ -151,7 +151,7 @@ def test_every_decision_is_recorded_with_its_evidence(tmp_path: Path) -> None:
 
 
 def test_the_status_file_tells_how_things_stand(tmp_path: Path) -> None:
-    with cursus.Teacher(course(), run=tmp_path / "run") as teacher:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
         play(teacher, 3)
         teacher.flush()
         status = RunFolder(tmp_path / "run").read_status()
@@ -161,13 +161,13 @@ def test_the_status_file_tells_how_things_stand(tmp_path: Path) -> None:
 
 
 def test_resume_refuses_other_settings(tmp_path: Path) -> None:
-    with cursus.Teacher(course(), run=tmp_path / "run") as teacher:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
         play(teacher, 3)
     other = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.7))
     with pytest.raises(SettingsError, match=r"curriculum.gate.threshold is 0.7, the run has 0.6"):
         cursus.Teacher.resume(other, tmp_path / "run")
     cursus.Teacher(other).close()  # the refused curriculum is free again
-    cursus.Teacher.resume(course(), tmp_path / "run").close()
+    cursus.Teacher.resume(staged(), tmp_path / "run").close()
 
 
 def test_resume_refuses_levels_that_were_changed(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_resume_refuses_levels_that_were_changed(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with cursus.Teacher(course(), run=run) as teacher:
+    with cursus.Teacher(staged(), run=run) as teacher:
         play(teacher, 3)
         teacher.checkpoint({"mark": 1})
         play(teacher, 3)
@@ -191,22 +191,22 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> N
     data[-1] ^= 1
     newest.write_bytes(bytes(data))
     with pytest.warns(CheckpointWarning, match="is damaged: its checksum does not fit.*Going back"):
-        teacher = cursus.Teacher.resume(course(), run)
+        teacher = cursus.Teacher.resume(staged(), run)
     assert teacher.caller_state == {"mark": 1}
     assert teacher.counts.assigned == 24
     teacher.close()
     with pytest.raises(CheckpointError, match="damaged"):
-        cursus.Teacher.resume(course(), run, at=newest)
+        cursus.Teacher.resume(staged(), run, at=newest)
     for path in list_checkpoints(RunFolder(run).checkpoints):
         path.write_bytes(b"garbage")
     events = RunFolder(run).events.read_bytes()
     with pytest.raises(CheckpointError, match="no checkpoint of .* can be read"):
-        cursus.Teacher.resume(course(), run)
+        cursus.Teacher.resume(staged(), run)
     assert RunFolder(run).events.read_bytes() == events
 
 
 def test_resuming_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    curriculum = course()
+    curriculum = staged()
     with pytest.raises(LedgerError, match="is not a run"):
         cursus.Teacher.resume(curriculum, tmp_path)
     cursus.Teacher(curriculum)
@@ -214,13 +214,13 @@ def test_resuming_what_is_no_run_is_refused(tmp_path: Path) -> None:
 
 def test_a_teacher_without_a_run_cannot_save() -> None:
     with pytest.raises(SettingsError, match="run="):
-        cursus.Teacher(course()).checkpoint()
+        cursus.Teacher(staged()).checkpoint()
 
 
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 1.5}, {"seed": "x"}, {"max_lag": 0}, {"ahead": -1}])
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(CursusError):
-        cursus.Teacher(course(), **wrong)
+        cursus.Teacher(staged(), **wrong)
 
 
 def test_the_seed_decides_the_tasks() -> None:
@@ -241,11 +241,11 @@ def test_replay_makes_the_same_draws_and_decisions(tmp_path: Path) -> None:
     from cursus.replay import replay
 
     run = tmp_path / "run"
-    with cursus.Teacher(course(), run=run, seed=5) as teacher:
+    with cursus.Teacher(staged(), run=run, seed=5) as teacher:
         play(teacher, 20)
         teacher.checkpoint()
         play(teacher, 5, chance=0.0)
-    with cursus.Teacher.resume(course(), run) as teacher:
+    with cursus.Teacher.resume(staged(), run) as teacher:
         play(teacher, 20, chance=0.7)
         given = teacher.assign(range(8))
         teacher.lose(given.tickets[:3])
@@ -261,7 +261,7 @@ def test_replay_notices_a_record_that_was_tampered_with(tmp_path: Path) -> None:
     from cursus.replay import replay
 
     run = tmp_path / "run"
-    with cursus.Teacher(course(), run=run, seed=5) as teacher:
+    with cursus.Teacher(staged(), run=run, seed=5) as teacher:
         play(teacher, 20)
     events = RunFolder(run).events
     events.write_text(events.read_text().replace('"success":[1', '"success":[0', 3))
@@ -272,7 +272,7 @@ def test_what_if_answers_for_each_visit(tmp_path: Path) -> None:
     from cursus.replay import what_if
 
     run = tmp_path / "run"
-    with cursus.Teacher(course(), run=run, seed=5) as teacher:
+    with cursus.Teacher(staged(), run=run, seed=5) as teacher:
         play(teacher, 40, chance=0.75)
     as_it_was = what_if(run, ["gate.threshold=0.6"])
     assert [(each.decided, each.after) for each in as_it_was] == [(each.would_decide, each.would_after) for each in as_it_was]
@@ -304,7 +304,7 @@ def test_an_act_that_is_interrupted_half_way_stops_the_teacher(tmp_path: Path) -
 
 
 def test_a_closed_teacher_refuses_every_act(tmp_path: Path) -> None:
-    teacher = cursus.Teacher(course(), run=tmp_path / "run")
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
     given = teacher.assign([0, 1])
     teacher.close()
     teacher.close()
@@ -330,7 +330,7 @@ def test_a_part_of_a_curriculum_cannot_have_two_teachers() -> None:
 
 
 def test_a_refused_assignment_does_not_change_the_lag() -> None:
-    teacher = cursus.Teacher(course())
+    teacher = cursus.Teacher(staged())
     teacher.assign([0])
     with pytest.raises(TicketError):
         teacher.assign([0, 100_000])
@@ -343,37 +343,37 @@ def test_resume_after_going_back_further_stays_on_the_newer_branch(tmp_path: Pat
     from cursus.replay import replay
 
     run = tmp_path / "run"
-    with cursus.Teacher(course(), run=run) as teacher:
+    with cursus.Teacher(staged(), run=run) as teacher:
         play(teacher, 3)
         older = teacher.checkpoint({"mark": "older"})
         play(teacher, 3)
         teacher.checkpoint({"mark": "abandoned"})
-    with cursus.Teacher.resume(course(), run, at=older) as teacher:
+    with cursus.Teacher.resume(staged(), run, at=older) as teacher:
         play(teacher, 1)
-    with cursus.Teacher.resume(course(), run) as teacher:
+    with cursus.Teacher.resume(staged(), run) as teacher:
         assert teacher.caller_state == {"mark": "older"}
         play(teacher, 2)
     assert replay(run).same
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    cursus.Teacher(course(), run=tmp_path / "one").close()
-    other = cursus.Teacher(course(), run=tmp_path / "other")
+    cursus.Teacher(staged(), run=tmp_path / "one").close()
+    other = cursus.Teacher(staged(), run=tmp_path / "other")
     foreign = other.checkpoint()
     other.close()
     with pytest.raises(StateError, match="belongs to another run"):
-        cursus.Teacher.resume(course(), tmp_path / "one", at=foreign)
+        cursus.Teacher.resume(staged(), tmp_path / "one", at=foreign)
     RunFolder(tmp_path / "one").events.write_bytes(b"")
     with pytest.raises((StateError, CheckpointError)):
-        cursus.Teacher.resume(course(), tmp_path / "one")
+        cursus.Teacher.resume(staged(), tmp_path / "one")
 
 
 @pytest.mark.parametrize("settle", ["report", "lose", "withdraw"])
 def test_a_ticket_that_is_settled_after_a_resume_is_not_handed_out_again(settle: str, tmp_path: Path) -> None:
-    with cursus.Teacher(course(), run=tmp_path / "run") as teacher:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
         held = teacher.assign([0, 1]).tickets
         teacher.checkpoint()
-    with cursus.Teacher.resume(course(), tmp_path / "run") as teacher:
+    with cursus.Teacher.resume(staged(), tmp_path / "run") as teacher:
         if settle == "report":
             teacher.report(held[:1], success=[True], returns=[1.0], lengths=[3])
         else:
@@ -384,17 +384,17 @@ def test_a_ticket_that_is_settled_after_a_resume_is_not_handed_out_again(settle:
 
 
 def test_the_last_decisions_are_known_after_a_resume(tmp_path: Path) -> None:
-    with cursus.Teacher(course(), run=tmp_path / "run", seed=3) as teacher:
+    with cursus.Teacher(staged(), run=tmp_path / "run", seed=3) as teacher:
         play(teacher, 30)
         teacher.checkpoint()
         explained = teacher.explain()
-    with cursus.Teacher.resume(course(), tmp_path / "run") as teacher:
+    with cursus.Teacher.resume(staged(), tmp_path / "run") as teacher:
         assert teacher.explain() == explained
         assert "Last decision" in explained
 
 
 def test_a_close_that_fails_for_want_of_room_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    teacher = cursus.Teacher(course(), run=tmp_path / "run")
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
     teacher.assign(range(8))
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -423,3 +423,15 @@ def test_a_close_that_fails_for_want_of_room_can_be_repeated(tmp_path: Path, mon
 def test_things_of_the_wrong_kind_are_refused_at_the_door(make: Any) -> None:
     with pytest.raises(SettingsError):
         make()
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_tickets_held_ahead_are_handed_out_again_oldest_first(together: bool, tmp_path: Path) -> None:
+    with cursus.Teacher(staged(), run=tmp_path / "run", ahead=1) as teacher:
+        held = [teacher.assign([0, 1]).tickets.tolist() for _ in range(2)]
+        teacher.checkpoint()
+    with cursus.Teacher.resume(staged(), tmp_path / "run") as teacher:
+        if together:
+            assert teacher.assign([0, 0, 1, 1]).tickets.tolist() == [held[0][0], held[1][0], held[0][1], held[1][1]]
+        else:
+            assert [teacher.assign([0, 1]).tickets.tolist() for _ in range(2)] == held

@@ -25,7 +25,7 @@ from worlds import Corridor, Mortal, Silent, Trouble
 START_METHODS = ("fork", "forkserver", "spawn")
 
 
-def course() -> cursus.Staged:
+def curriculum() -> cursus.Staged:
     return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
 
 
@@ -86,7 +86,7 @@ def test_an_environment_that_cannot_be_made_is_named(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_missing_success_signal_is_an_error_that_says_what_to_do(workers: int) -> None:
-    envs = cursus.make_vec(Silent, 4, curriculum=course(), num_workers=workers, start_method="fork", seed=0)
+    envs = cursus.make_vec(Silent, 4, curriculum=curriculum(), num_workers=workers, start_method="fork", seed=0)
     envs.reset()
     with pytest.raises(EnvError, match=r"no 'is_success' or 'success'.*give success="):
         for _ in range(50):
@@ -98,7 +98,7 @@ def test_success_can_be_read_by_a_function_of_return_and_length() -> None:
     envs = cursus.make_vec(
         Silent,
         4,
-        curriculum=course(),
+        curriculum=curriculum(),
         success=lambda info: info["episode"]["l"] >= 1,
         num_workers=1,
         start_method="fork",
@@ -145,7 +145,7 @@ def test_a_lost_worker_is_replaced_and_its_tickets_settled_as_lost(mode: Any) ->
     envs = cursus.make_vec(
         Corridor,
         6,
-        curriculum=course(),
+        curriculum=curriculum(),
         autoreset=mode,
         num_workers=3,
         parent_steps=False,
@@ -184,7 +184,7 @@ def test_workers_that_die_while_they_reset_are_replaced(mode: Any) -> None:
     envs = cursus.make_vec(
         Mortal,
         8,
-        curriculum=course(),
+        curriculum=curriculum(),
         autoreset=mode,
         num_workers=4,
         parent_steps=False,
@@ -214,7 +214,7 @@ def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: P
     envs = cursus.make_vec(
         Corridor,
         16,
-        curriculum=course(),
+        curriculum=curriculum(),
         run=tmp_path / "run",
         autoreset=mode,
         num_workers=3,
@@ -349,7 +349,9 @@ def test_after_a_failure_the_environments_refuse_to_go_on(workers: int) -> None:
 
 
 def test_resume_hands_the_same_tasks_to_the_same_environments(tmp_path: Path) -> None:
-    envs = cursus.make_vec(Corridor, 6, curriculum=course(), run=tmp_path / "run", num_workers=1, start_method="fork", seed=3)
+    envs = cursus.make_vec(
+        Corridor, 6, curriculum=curriculum(), run=tmp_path / "run", num_workers=1, start_method="fork", seed=3
+    )
     envs.reset()
     for _ in range(40):
         envs.step(np.zeros(6, dtype=int))
@@ -359,7 +361,7 @@ def test_resume_hands_the_same_tasks_to_the_same_environments(tmp_path: Path) ->
         envs.step(np.zeros(6, dtype=int))
     envs.close()
     envs = cursus.make_vec(
-        Corridor, 6, curriculum=course(), run=tmp_path / "run", resume=True, num_workers=1, start_method="fork", seed=3
+        Corridor, 6, curriculum=curriculum(), run=tmp_path / "run", resume=True, num_workers=1, start_method="fork", seed=3
     )
     assert envs.teacher.caller_state == {"steps": 40}
     envs.reset()
@@ -481,12 +483,12 @@ def test_an_observation_of_another_shape_is_refused() -> None:
 
 
 def test_resume_with_fewer_environments_takes_back_the_orphans(tmp_path: Path) -> None:
-    envs = cursus.make_vec(Corridor, 8, curriculum=course(), run=tmp_path / "run", num_workers=0, seed=3)
+    envs = cursus.make_vec(Corridor, 8, curriculum=curriculum(), run=tmp_path / "run", num_workers=0, seed=3)
     envs.reset()
     envs.step(np.zeros(8, dtype=int))
     envs.teacher.checkpoint()
     envs.close()
-    envs = cursus.make_vec(Corridor, 4, curriculum=course(), run=tmp_path / "run", resume=True, num_workers=0, seed=3)
+    envs = cursus.make_vec(Corridor, 4, curriculum=curriculum(), run=tmp_path / "run", resume=True, num_workers=0, seed=3)
     envs.reset()
     assert envs.teacher.counts.in_flight == 4
     envs.close()
@@ -539,7 +541,7 @@ class Clocked(Corridor):
 def test_who_waits_when_its_worker_is_lost_has_not_ended_again_and_lost_episodes_have_their_length() -> None:
     makers = [Clocked, Clocked, lambda: Clocked(3), Clocked]
     envs = cursus.make_vec(
-        makers, num_workers=1, start_method="fork", on_worker_loss="restart", record_episodes=True, curriculum=course()
+        makers, num_workers=1, start_method="fork", on_worker_loss="restart", record_episodes=True, curriculum=curriculum()
     )
     envs.reset(seed=0)
     for _ in range(3):

@@ -49,11 +49,11 @@ def test_what_is_found_can_be_handed_on_and_read() -> None:
 
 
 def test_a_curriculum_learns_nothing_from_it() -> None:
-    course = cursus.Staged(["a", "b"])
-    before = encode(course.state())
-    cursus.autotune(Corridor, 2, seconds=0.05, curriculum=course, start_method="fork")
-    assert encode(course.state()) == before
-    cursus.Teacher(course).close()  # and it belongs to nobody
+    curriculum = cursus.Staged(["a", "b"])
+    before = encode(curriculum.state())
+    cursus.autotune(Corridor, 2, seconds=0.05, curriculum=curriculum, start_method="fork")
+    assert encode(curriculum.state()) == before
+    cursus.Teacher(curriculum).close()  # and it belongs to nobody
 
 
 def test_what_goes_wrong_is_told_and_nothing_is_left() -> None:

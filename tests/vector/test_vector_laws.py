@@ -27,7 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
 MODES = ("next_step", "same_step")
 
 
-def course() -> cursus.Staged:
+def staged() -> cursus.Staged:
     return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
 
 
@@ -147,7 +147,7 @@ def test_a_space_without_a_fixed_shape_is_refused_with_advice() -> None:
 
 
 def test_disabled_autoreset_waits_for_a_mask() -> None:
-    envs = cursus.make_vec(Corridor, 4, autoreset="disabled", curriculum=course(), num_workers=1, start_method="fork", seed=1)
+    envs = cursus.make_vec(Corridor, 4, autoreset="disabled", curriculum=staged(), num_workers=1, start_method="fork", seed=1)
     observations, _ = envs.reset()
     over = np.zeros(4, dtype=bool)
     while not over.any():
@@ -189,7 +189,7 @@ def test_the_mix_is_in_force_at_the_next_reset_for_any_number_of_finishers() -> 
 @pytest.mark.parametrize("num_envs", [1, 8, 31, 32, 64, 128, 256])
 def test_any_number_of_environments_reaches_the_last_stage_or_stays_at_the_first(num_envs: int) -> None:
     for chance, stage in ((1.0, "c"), (0.0, "a")):
-        taught = course()
+        taught = staged()
         envs = cursus.make_vec(
             lambda chance=chance: Corridor(chance=chance, longest=6),
             num_envs,
@@ -242,7 +242,7 @@ class Gated(Corridor):
 def test_a_step_that_takes_too_long_can_be_waited_for_again(tmp_path: Path) -> None:
     file = tmp_path / "go"
     makers = [Gated, Gated, Gated, lambda: Gated(str(file))]
-    envs = cursus.make_vec(makers, num_workers=2, parent_steps=False, start_method="fork", curriculum=course())
+    envs = cursus.make_vec(makers, num_workers=2, parent_steps=False, start_method="fork", curriculum=staged())
     envs.reset(seed=0)
     envs.step_async(np.zeros(4, dtype=int))
     for timeout in (0.0, 0.01, 0.05):
@@ -278,7 +278,7 @@ def test_a_decision_that_others_brought_about_begins_nothing_stale() -> None:
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_what_is_decided_in_a_step_comes_with_it(mode: Any) -> None:
-    taught = course()
+    taught = staged()
     envs = cursus.make_vec(Corridor, 8, autoreset=mode, num_workers=1, start_method="fork", curriculum=taught, seed=1)
     envs.reset()
     heard: list[cursus.Decision] = []
@@ -299,7 +299,7 @@ def test_what_is_repeated_counts_as_if_it_had_been_stepped(workers: int) -> None
             4,
             num_workers=workers,
             start_method="fork",
-            curriculum=course(),
+            curriculum=staged(),
             seed=3,
             seed_episodes=True,
             record_episodes=True,
@@ -324,3 +324,30 @@ def test_what_is_repeated_counts_as_if_it_had_been_stepped(workers: int) -> None
         assert ends["repeated"][number] == ends["straight"][number]
     straight.close()
     repeated.close()
+
+
+class Levelled(Corridor):
+    """Says at every reset which level was loaded, and more than anybody asked for."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = super().reset(seed=seed, options=options)
+        return observation, {**info, "level": self.resets, "unasked": 1}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_is_asked_for_of_a_reset_within_a_step_is_told(workers: int) -> None:
+    envs = cursus.make_vec(
+        Levelled, 4, autoreset="same_step", info_keys=["level"], num_workers=workers, start_method="fork", curriculum=staged()
+    )
+    envs.reset(seed=0)
+    resets = np.ones(4, dtype=int)
+    for _ in range(60):
+        _, _, terminated, truncated, infos = envs.step(np.zeros(4, dtype=int))
+        ended = terminated | truncated
+        resets += ended
+        assert "unasked" not in infos
+        assert infos.get("_level", np.zeros(4, dtype=bool)).tolist() == ended.tolist()
+        if ended.any():
+            assert infos["level"][ended].tolist() == resets[ended].tolist()
+    assert resets.min() > 1
+    envs.close()

@@ -18,7 +18,7 @@ from cursus.errors import LedgerError
 
 
 class RunFolder:
-    """Where the parts of a run lie."""
+    """Where the parts of the run in the folder `path` lie."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -40,6 +40,9 @@ class Ledger:
 
     Writing happens at the door: whoever makes a change looks at `due_at` *before* it, so that a full disk is an error
     that changed nothing. The call can be made again when there is room.
+
+    Args:
+        folder: the run; use `create` or `reopen`, which look at what it holds.
     """
 
     due_at: float
@@ -64,7 +67,12 @@ class Ledger:
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
-        """Begin a new run in a folder that holds none. One that ended before its first checkpoint counts as none."""
+        """Begin a new run in a folder that holds none; one that ended before its first checkpoint counts as none.
+
+        Args:
+            path: the folder, made if there is none.
+            config: the settings of the run, written as `config.json`.
+        """
         folder = RunFolder(path)
         _make_folder(folder.path)
         ledger = cls(folder)
@@ -82,7 +90,7 @@ class Ledger:
 
     @classmethod
     def reopen(cls, path: str | Path) -> tuple[Ledger, int]:
-        """Open a run to go on with it; also gives the number of bytes of a torn last line that were removed."""
+        """Open the run in the folder `path` to go on with it; also gives how many bytes of a torn last line were removed."""
         folder = RunFolder(path)
         config = folder.read_config()
         if not folder.events.exists():
@@ -92,8 +100,8 @@ class Ledger:
             ledger._run_id = config.get("id", "")
             removed = _repair(folder.events)
             ledger._next = 1 + max((event["n"] for event in _parsed(folder.events)), default=-1)
-            for place in (folder.path, folder.checkpoints):
-                checkpoint.sweep(place)
+            for each in (folder.path, folder.checkpoints):
+                checkpoint.sweep(each)
         except BaseException:
             ledger._let_go()
             raise
@@ -105,7 +113,13 @@ class Ledger:
         return self._next
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
-        """Add an event with these `fields` (plain values or arrays); it reaches the file with the next flush."""
+        """Add an event, which reaches the file with the next flush.
+
+        Args:
+            event: its kind, one word.
+            fields: what it says: plain values or arrays.
+            urgent: whether the next flush is due at once (default False).
+        """
         whole = {"n": self._next, "event": event, **fields}
         line = json.dumps(whole, separators=(",", ":"), default=_plain).encode() + b"\n"
         self._lines.append(line)
@@ -141,7 +155,7 @@ class Ledger:
         os.fsync(self._file)
 
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
-        """Replace the status by what `make` gives, at most once a second unless forced, and seldomer if it is slow to make."""
+        """Replace the status by what `make` gives, at most once a second unless `force`, and seldomer if it is slow to make."""
         now = time.monotonic()
         if force or now >= self._status_due:
             text = json.dumps({**make(), "time": time.time()})
@@ -149,7 +163,7 @@ class Ledger:
             self._status_due = now + max(_STATUS_SECONDS, _STATUS_COST_SHARE * (time.monotonic() - now))
 
     def write_checkpoint(self, state: dict[str, Tree]) -> Path:
-        """Write a checkpoint with this state, the id of the run, and the place in the record that it belongs to."""
+        """Write a checkpoint with this state, the id of the run, and the position in the ledger that it belongs to."""
         whole = {"run": self._run_id, "position": self._next, **state}
         path = checkpoint.write(self.folder.checkpoints, self._next, whole)
         self.write("checkpoint", {"file": path.name})
@@ -190,7 +204,7 @@ class NullLedger:
     position = 0
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
-        """Record nothing."""
+        """Record nothing of `event`, `fields` and `urgent`."""
 
     def flush(self) -> None:
         """There is nothing to write."""
@@ -199,7 +213,7 @@ class NullLedger:
         """There is nothing to write."""
 
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
-        """Nobody can look at this run from outside."""
+        """Nobody can look at this run from outside: neither `make` nor `force` matters."""
 
     def write_checkpoint(self, state: dict[str, Tree]) -> Path:
         """Refuse: there is no folder."""
@@ -215,7 +229,9 @@ class NullLedger:
 def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[str, Any]]:
     """The events of a run, oldest first, also while it is being written.
 
-    Those that a resume superseded are left out; with `superseded=True` they come too, marked `"superseded": true`.
+    Args:
+        path: the folder of the run.
+        superseded: whether those that a resume superseded come too, marked `"superseded": true` (default False).
     """
     folder = RunFolder(path)
     if not folder.events.exists():
@@ -229,7 +245,7 @@ def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[
 
 
 def valid_spans(folder: RunFolder) -> list[range]:
-    """Which event numbers count: the newest history, followed back from resume to resume."""
+    """Which event numbers of the run in `folder` count: the newest history, followed back from resume to resume."""
     resumes = [
         (event["n"], event["cut"])
         for event in _parsed(folder.events, containing=b'"event":"resume"')

@@ -65,15 +65,15 @@ def _check_snapshots(memory: Memory) -> None:
 
 def _various() -> list[dict[str, NDArray[Any]]]:
     """Arrays of all types and many shapes, with other names each time, some small, some large."""
-    dice = generator(0, 1)
+    rng = generator(0, 1)
     return [
         {},
         {"one": np.array(1.5)},
-        {"empty": np.zeros((0, 3)), "flags": dice.random(5) < 0.5, "bytes": np.arange(7, dtype=np.uint8)},
-        {"large": dice.random((300, 70)), "small": np.array([True])},
+        {"empty": np.zeros((0, 3)), "flags": rng.random(5) < 0.5, "bytes": np.arange(7, dtype=np.uint8)},
+        {"large": rng.random((300, 70)), "small": np.array([True])},
         {f"array {n}": np.full(n, n, dtype=np.float32) for n in range(40)},
-        {"backwards": np.arange(10)[::-1], "turned": dice.random((3, 4)).T, "foreign": np.arange(4, dtype=">i4")},
-        {"large": dice.random((700, 300)), "imaginary": np.array([1 + 2j])},
+        {"backwards": np.arange(10)[::-1], "turned": rng.random((3, 4)).T, "foreign": np.arange(4, dtype=">i4")},
+        {"large": rng.random((700, 300)), "imaginary": np.array([1 + 2j])},
         {"ä name, \"quoted\"": np.array([np.nan, np.inf, -0.0])},
     ]  # fmt: skip
 
@@ -89,7 +89,7 @@ def _check_same(seen: Snapshot | None, version: int, given: Mapping[str, NDArray
 
 
 def _check_exactly_once(memory: Memory) -> None:
-    dice = generator(0, 2)
+    rng = generator(0, 2)
     members = [attach(pickle.loads(pickle.dumps(memory.member()))) for _ in range(3)]  # noqa: S301
     said: list[list[tuple[Any, ...]]] = [[], [], []]
     heard: list[list[tuple[Any, ...]]] = [[], [], []]
@@ -101,11 +101,11 @@ def _check_exactly_once(memory: Memory) -> None:
 
     assert len(memory.drain()) == 0, "there are records before the first was posted"
     for _ in range(400):
-        ring = int(dice.integers(3))
-        record = (int(dice.integers(-(2**63), 2**63 - 1)), float(dice.normal()), int(dice.integers(2**63)) * 2 + 1)
+        ring = int(rng.integers(3))
+        record = (int(rng.integers(-(2**63), 2**63 - 1)), float(rng.normal()), int(rng.integers(2**63)) * 2 + 1)
         said[ring].append(record)
         members[ring].post(*record)
-        if dice.random() < 0.1:
+        if rng.random() < 0.1:
             drain()
     while sum(member.flush() for member in members):
         drain()
@@ -244,25 +244,25 @@ def kill_writers(
     The oracle is a word of each writer's in memory that has nothing to do with ours: how many of its records were
     accepted before the last kill.
     """
-    count, dice = Killings(), random.Random(0)  # noqa: S311
+    count, rng = Killings(), random.Random(0)  # noqa: S311
     with NamedTemporaryFile() as file, Shared(_COUNTED, members=writers, capacity=capacity) as memory:
         file.truncate(8 * writers)
         oracle = _words(file.name)
-        crew = [_Writer(memory.member(), file.name, records, start_method) for _ in range(writers)]
+        handles = [_Writer(memory.member(), file.name, records, start_method) for _ in range(writers)]
         kill_at = time.monotonic()
-        while any(writer.drained < records for writer in crew):
-            _drain(memory, crew, count)
-            for writer in crew:
+        while any(writer.drained < records for writer in handles):
+            _drain(memory, handles, count)
+            for writer in handles:
                 if not writer.process.is_alive() and writer.drained < records:
-                    _drain(memory, crew, count)
+                    _drain(memory, handles, count)
                     count.lost += max(oracle[writer.address.ring] - writer.drained, 0)
                     writer.start()
             if time.monotonic() > kill_at:
-                kill_at = time.monotonic() + dice.expovariate(1 / pause_s)
-                victim = dice.choice(crew).process
+                kill_at = time.monotonic() + rng.expovariate(1 / pause_s)
+                victim = rng.choice(handles).process
                 count.kills += victim.is_alive()
                 victim.kill()
-        for writer in crew:
+        for writer in handles:
             writer.process.join()
             writer.process.close()
     return count
@@ -302,11 +302,11 @@ def _write(address: Address, path: str, records: int) -> None:
                 member.flush()
 
 
-def _drain(memory: Shared, crew: list[_Writer], count: Killings) -> None:
+def _drain(memory: Shared, handles: list[_Writer], count: Killings) -> None:
     drained = memory.drain()
     count.drained += len(drained)
     count.wrong += int(((drained["number"] != drained["sequence"]) | (drained["half"] * 2 != drained["number"])).sum())
-    for writer in crew:
+    for writer in handles:
         numbers = drained["sequence"][drained["ring"] == writer.address.ring]
         due = np.arange(writer.drained, writer.drained + len(numbers))
         count.doubled += int((numbers < due).sum())
@@ -327,19 +327,19 @@ class Race:
 
 def race_readers(*, readers: int = 2, seconds: float = 2.0, size: int = 1000) -> Race:
     """Let processes read snapshots, of up to `size` values, while they are published without a pause."""
-    race, dice = Race(), random.Random(0)  # noqa: S311
+    race, rng = Race(), random.Random(0)  # noqa: S311
     context = multiprocessing.get_context("fork")
     with Shared(_COUNTED, members=readers) as memory:
         pipes = [context.Pipe(duplex=False) for _ in range(readers)]
-        crew = [context.Process(target=_watch, args=(memory.member(), pipe[1]), daemon=True) for pipe in pipes]
-        for process in crew:
+        processes = [context.Process(target=_watch, args=(memory.member(), pipe[1]), daemon=True) for pipe in pipes]
+        for process in processes:
             process.start()
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             race.published += 1
-            values = np.full(dice.randint(1, size), race.published)
+            values = np.full(rng.randint(1, size), race.published)
             memory.publish({"values": values, "again": values[::-1] * 0.5})
-    for process, (receiver, sender) in zip(crew, pipes, strict=True):
+    for process, (receiver, sender) in zip(processes, pipes, strict=True):
         read, torn, backwards = receiver.recv()
         race.read, race.torn, race.backwards = race.read + read, race.torn + torn, race.backwards + backwards
         process.join()

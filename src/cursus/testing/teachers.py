@@ -24,7 +24,14 @@ Make = Callable[[], Curriculum]
 
 
 def check_teacher(make: Make, *, num_envs: int = 8, rounds: int = 60, seed: int = 0) -> None:
-    """Check the laws of one authority, exactly once, start order, and kill and resume."""
+    """Check the laws of one authority, exactly once, start order, and kill and resume.
+
+    Args:
+        make: makes a fresh curriculum at each call.
+        num_envs: environments that play, at least 1 (default 8).
+        rounds: how often some of them end an episode (default 60).
+        seed: of tasks and results (default 0).
+    """
     _check_one_authority(make)
     _check_exactly_once(make, num_envs, rounds, seed)
     _check_order_of_arrival(make, num_envs, rounds, seed)
@@ -259,15 +266,20 @@ class _Witness:
 def check_vector(make: MakeVector, *, num_envs: int = 8, steps: int = 400, seed: int = 5) -> None:
     """Check that nothing is stale, everything is reported once, seeds hold, and closing is harmless.
 
-    `make(make_env, num_envs, curriculum)` builds the vector environment, which must have the teacher as `teacher`.
+    Args:
+        make: called as `make(make_env, num_envs, curriculum)`, builds the vector environment, which must have the teacher as
+            `teacher`.
+        num_envs: number of environments, at least 1 (default 8).
+        steps: how long they are stepped (default 400).
+        seed: of the environments (default 5).
     """
-    course = _check_course(make, num_envs, steps, seed)
-    assert course == _check_course(make, num_envs, steps, seed), "the same seed gives another course"
-    other = _check_course(make, num_envs, steps, seed + 1)
-    assert course != other, "another seed gives the same course"
+    history = _check_history(make, num_envs, steps, seed)
+    assert history == _check_history(make, num_envs, steps, seed), "the same seed gives another history"
+    other = _check_history(make, num_envs, steps, seed + 1)
+    assert history != other, "another seed gives the same history"
 
 
-def _check_course(make: MakeVector, num_envs: int, steps: int, seed: int) -> list[Any]:
+def _check_history(make: MakeVector, num_envs: int, steps: int, seed: int) -> list[Any]:
     envs = make(ProbeEnv, num_envs, Staged(["a", "b", "c", "d"], gate=Wilson(threshold=0.6)))
     teacher: Teacher = getattr(envs, "teacher")  # noqa: B009 – the part of the contract that Gymnasium does not know
     witness = _Witness(teacher)
@@ -276,7 +288,7 @@ def _check_course(make: MakeVector, num_envs: int, steps: int, seed: int) -> lis
         observations, _ = envs.reset(seed=seed)
         begun = np.ones(num_envs)
         running = dict(witness.held)
-        course: list[Any] = [observations.tolist()]
+        history: list[Any] = [observations.tolist()]
         ended_before, stale = 0, 0
         for witness.now in range(1, steps + 1):
             known = ended_before
@@ -291,14 +303,14 @@ def _check_course(make: MakeVector, num_envs: int, steps: int, seed: int) -> lis
                 assert observations[env, 2] == task, f"environment {env} practises another task than it was assigned"
                 running[env] = ticket
             begun = observations[:, 0].copy()
-            course.append((observations.tolist(), rewards.tolist(), terminated.tolist()))
+            history.append((observations.tolist(), rewards.tolist(), terminated.tolist()))
         assert stale == 0, f"{stale} of {int(begun.sum())} episodes began with a task drawn before a result was known"
         assert witness.decisions, "no decision was made: the check proves nothing"
         counts = teacher.counts
         assert counts.finished == ended_before, f"{ended_before} episodes ended, {counts.finished} were reported"
         assert counts.in_flight == num_envs, f"{counts.in_flight} tickets in flight for {num_envs} environments"
-        course.append([decision.text for decision in witness.decisions])
+        history.append([decision.text for decision in witness.decisions])
     finally:
         envs.close()
         envs.close()
-    return course
+    return history

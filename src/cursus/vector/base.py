@@ -349,7 +349,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of every environment."""
+        """One frame of every environment, as its render mode says."""
         return self.call("render")
 
     # ---- the teacher's part

@@ -197,40 +197,40 @@ def test_a_store_that_is_seen_too_early_is_waited_for() -> None:
     world.end()
 
 
-def damage(memory: Shared, ring: int, kind: str, dice: random.Random) -> None:
+def damage(memory: Shared, ring: int, kind: str, rng: random.Random) -> None:
     """Write into a ring what no member writes."""
     session = memory._session
     layout, size = session.ring_layout(ring), memory.record.whole.size
     control, slots = slice(layout.control * 8, (layout.control + CONTROL_WORDS) * 8), layout.slots
     if kind == "everything":
-        session.map[control] = dice.randbytes(CONTROL_WORDS * 8)
-        session.map[slots : slots + layout.capacity * size] = dice.randbytes(layout.capacity * size)
+        session.map[control] = rng.randbytes(CONTROL_WORDS * 8)
+        session.map[slots : slots + layout.capacity * size] = rng.randbytes(layout.capacity * size)
     elif kind == "control":
-        session.map[control] = dice.randbytes(CONTROL_WORDS * 8)
+        session.map[control] = rng.randbytes(CONTROL_WORDS * 8)
     elif kind == "head":
-        session.words[layout.control + HEAD] += dice.choice([1, 2, 7, 2**40])
+        session.words[layout.control + HEAD] += rng.choice([1, 2, 7, 2**40])
     elif kind == "head back":
         session.words[layout.control + HEAD] = 0
     else:  # one bit of the next record
         word = session.words[layout.control + HEAD] - 1
-        byte = slots + word % layout.capacity * size + dice.randrange(size)
-        session.map[byte] ^= 1 << dice.randrange(8)
+        byte = slots + word % layout.capacity * size + rng.randrange(size)
+        session.map[byte] ^= 1 << rng.randrange(8)
 
 
 @pytest.mark.parametrize("kind", ["everything", "control", "head", "head back", "a bit"])
 def test_noise_in_one_ring_harms_no_other(kind: str) -> None:
-    dice = random.Random(kind)  # noqa: S311
+    rng = random.Random(kind)  # noqa: S311
     for _ in range(20):
         with Shared(FIELDS, members=4, capacity=8) as memory:
             addresses = [memory.member() for _ in range(4)]
             members = [attach(address) for address in addresses]
-            victim, heard = dice.randrange(4), [0] * 4
+            victim, heard = rng.randrange(4), [0] * 4
             for number in range(60):
                 for member in members:
                     if member.ring != victim or number <= 12:
                         member.post(number, 0.5)
                 if number == 12:
-                    damage(memory, victim, kind, dice)
+                    damage(memory, victim, kind, rng)
                 for ring, sequence, said, score in memory.drain().tolist():
                     assert (sequence, said, score) == (heard[ring], heard[ring], 0.5)
                     heard[ring] += 1

@@ -35,6 +35,7 @@ class Address:
     handle: int | None
     """The owner's file descriptor; none if the memory is local to the owner."""
     ring: int
+    """The number of the ring."""
     fields: tuple[tuple[str, str], ...]
     """The names and types of a record."""
 
@@ -44,7 +45,9 @@ class Snapshot:
     """What the owner published, as arrays of the reader's own."""
 
     version: int
+    """Counts 1, 2, 3, …"""
     arrays: Mapping[str, NDArray[Any]]
+    """Name → array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,11 @@ class MemberState:
     """What the owner knows about a ring and its writer. A member that is attached and not alive has died."""
 
     ring: int
+    """The number of the ring."""
     attached: bool
+    """Whether a member has attached and not closed."""
     alive: bool
+    """Whether the process of that member lives."""
     pid: int
     """The process that attached last, 0 if there was none."""
     incarnation: int
@@ -101,6 +107,11 @@ class Memory(_Reader):
 
     The owner is one process and uses its memory from one thread at a time. A process that is forked from it must attach
     like any other.
+
+    Args:
+        record: the fields of a record, a structured type of 8-byte numbers such as `[("task", "i8"), ("score", "f8")]`.
+        members: how many rings there is room for, from 1 to 2**14.
+        capacity: how many records a ring holds until they are drained, from 1 to 2**24.
     """
 
     def __init__(self, record: DTypeLike, members: int, capacity: int) -> None:
@@ -142,7 +153,7 @@ class Member(_Reader):
 
     @abstractmethod
     def post(self, *values: float) -> None:
-        """Say one record, its fields in order. It never waits: what finds the ring full is kept here until there is room."""
+        """Say one record, whose fields in order are `values`. It never waits: what finds the ring full is kept here."""
 
     @abstractmethod
     def flush(self) -> int:
@@ -164,7 +175,7 @@ class Member(_Reader):
 
     @abstractmethod
     def close(self, timeout_s: float = 1.0) -> None:
-        """Give the ring up, so that another may attach, after waiting a limited time for room for what is kept here."""
+        """Give the ring up for another, after up to `timeout_s` (default 1) of waiting for room for what is kept here."""
 
 
 def _check_array(name: str, array: NDArray[Any]) -> None:

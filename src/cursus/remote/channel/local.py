@@ -31,7 +31,8 @@ class _Ring:
 class Local(Memory):
     """A memory of plain arrays and lists, for an owner whose members live in its own process.
 
-    A list has no end, so no record ever has to wait: `capacity` is there for the sake of the one contract.
+    A list has no end, so no record ever has to wait: `capacity` is there for the sake of the one contract. `record` and
+    `members` are those of `Memory`.
 
     >>> from cursus.remote.channel import Local, attach
     >>> memory = Local([("task", "i8"), ("score", "f8")])

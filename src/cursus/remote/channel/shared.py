@@ -23,7 +23,7 @@ _PAUSE_S = 0.001
 class Shared(Memory):
     """A memory for members in other processes, however those were started. Needs Linux.
 
-    It has room for `members` rings of `capacity` records each, all taken at once.
+    It has room for `members` rings of `capacity` records with the fields of `record` each, all taken at once.
 
     >>> from cursus.remote.channel import Shared, attach
     >>> with Shared([("task", "i8"), ("score", "f8")]) as memory:
@@ -217,7 +217,14 @@ MemoryKind: TypeAlias = Literal["local", "shared"]
 
 
 def make_memory(kind: MemoryKind, record: DTypeLike, *, members: int = MEMBERS, capacity: int = CAPACITY) -> Memory:
-    """A memory whose records have the fields of `record`, a structured type of 8-byte numbers."""
+    """A memory for an owner and its members.
+
+    Args:
+        kind: `"local"` within one process, or `"shared"` across those of one machine (Linux).
+        record: the fields of a record, a structured type of 8-byte numbers such as `[("task", "i8"), ("score", "f8")]`.
+        members: how many rings there is room for (default 64).
+        capacity: how many records a ring holds until they are drained (default 1,024).
+    """
     if kind == "local":
         return Local(record, members=members, capacity=capacity)
     if kind == "shared":
@@ -226,7 +233,7 @@ def make_memory(kind: MemoryKind, record: DTypeLike, *, members: int = MEMBERS, 
 
 
 def attach(address: Address) -> Member:
-    """Become the one writer of a ring that the owner opened with `Memory.member()`."""
+    """Become the one writer of the ring at `address`, which the owner opened with `Memory.member()`."""
     if not isinstance(address, Address):
         raise SettingsError(f"an address comes from Memory.member(); this is a {type(address).__name__}.")
     return attach_local(address) if address.handle is None else attach_shared(address)
