@@ -72,7 +72,7 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResul
     replayed: list[Decision] = []
     episodes = draws = different = 0
     for event, released in _walk(run, config):
-        if event["event"] == "assign" and not event.get("remote"):  # a remote worker's choice is taken as it is
+        if event["event"] == "assign":  # what remote workers picked, in an `exchange`, is taken as it is
             drawn = curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
             draws += len(event["task"])
             different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
@@ -193,26 +193,38 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
 
 
 def _enter(book: TicketBook, event: dict[str, Any]) -> Episodes | None:
-    """Enter an event into the book; what was released by it, or None if it is not one that releases."""
-    kind, hold = event["event"], bool(event.get("remote"))
-    released: Episodes | None = None
+    """Enter an event into the book; what was released because of it, or None if it settles nothing."""
+    kind = event["event"]
     if kind == "assign":
-        if event["first"] != book.next_ticket:
-            raise LedgerError(f"it assigns ticket {event['first']}, not {book.next_ticket}")
-        book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
+        _open(book, event)
     elif kind == "finish":
-        success = np.array(event["success"], dtype=bool)
-        score = np.array(event.get("score", event["success"]), dtype=np.float64)
-        returns = np.array(event["return"], dtype=np.float64)
-        tickets, lengths = book.check_open(event["ticket"]), _ints(event["length"])
-        released = book.finish(tickets, success, returns, lengths, score, hold=hold)
+        return _finish(book, event, hold=False)
     elif kind == "lose":
-        released = book.lose(book.check_open(event["ticket"]), hold=hold)
+        return book.lose(book.check_open(event["ticket"]))
     elif kind == "withdraw":
-        released = book.withdraw(book.check_open(event["ticket"]), hold=hold)
-    elif kind == "drain":
-        released = book.release()
-    return None if hold else released
+        return book.withdraw(book.check_open(event["ticket"]))
+    elif kind == "exchange":
+        if "first" in event:
+            _open(book, event)
+        if "ticket" in event:
+            _finish(book, event, hold=True)
+        book.withdraw(book.check_open(event.get("withdrawn", ())), hold=True)
+        book.lose(book.check_open(event.get("lost", ())), hold=True)
+        return book.release()
+    return None
+
+
+def _open(book: TicketBook, event: dict[str, Any]) -> None:
+    if event["first"] != book.next_ticket:
+        raise LedgerError(f"it assigns ticket {event['first']}, not {book.next_ticket}")
+    book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
+
+
+def _finish(book: TicketBook, event: dict[str, Any], *, hold: bool) -> Episodes:
+    success = np.array(event["success"], dtype=bool)
+    returns, lengths = np.array(event["return"], dtype=np.float64), _ints(event["length"])
+    score = np.array(event["score"], dtype=np.float64) if "score" in event else None
+    return book.finish(book.check_open(event["ticket"]), success, returns, lengths, score, hold=hold)
 
 
 def _ints(values: Any) -> np.typing.NDArray[np.int64]:

@@ -33,6 +33,8 @@ _log = logging.getLogger("cursus")
 class SB3VecEnv(VecEnv):
     """One of our vector environments as an SB3 `VecEnv`. Nothing is ever stale.
 
+    What was decided in a step is in the info of its first environment that ended, under `"decisions"`.
+
     Args:
         envs: what `cursus.make_vec(…, autoreset="same_step")` gave.
 
@@ -89,6 +91,8 @@ class SB3VecEnv(VecEnv):
             }
             if "worker_lost" in told and told["_worker_lost"][env]:
                 infos[env]["worker_lost"] = True
+        if "decisions" in told:  # they belong to no environment; the first that ended brings them along
+            infos[int(np.argmax(dones))]["decisions"] = told["decisions"]
         return observations, rewards.astype(np.float32), dones, infos
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from cursus.remote.channel import MemoryKind, make_memory
 from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
 from cursus.settings import check_count, check_kind
 from cursus.teacher import Teacher
-from cursus.teacher.journal import Journal
+from cursus.teacher.journal import Exchange
 from cursus.teacher.tickets import REMOTE_ENVS
 from cursus.teacher.validation import Results
 from cursus.types import Decision, IntArray
@@ -28,6 +28,7 @@ from cursus.types import Decision, IntArray
 _LISTED = 1024  # tasks drawn ahead: enough that a list is about as mixed as the weights, few enough to make often
 _PUBLISH_SECONDS = 0.05
 _REMEMBERED_VERSIONS = 4096
+_NO_TICKETS: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ class Hub:
 
     def drain(self) -> list[Decision]:
         """Take in what workers have begun and ended, settle the episodes of those that died as lost, and publish new tasks."""
-        decisions = self.teacher.take_in(self._enter)
+        decisions = self.teacher.exchange(self._take_in)
         due = self.teacher.num_decisions != self._published_decisions or time.monotonic() > self._publish_at
         if due and self.teacher.released != self._published_results:
             self._publish()
@@ -142,23 +143,18 @@ class Hub:
 
     # ---- taking in
 
-    def _enter(self, journal: Journal) -> bool:
-        """Enter what workers have said into the journal; whether there was anything."""
-        records, results = self._read(), journal.book.released
+    def _take_in(self, next_ticket: int, results: int) -> Exchange | None:
+        """What workers have said since the last time, with the tickets of their episodes."""
+        records = self._read()
         self._measure(records.begun, results)
-        if len(records.begun):
-            envs, tasks, tags = (records.begun[name].copy() for name in ("env", "task", "tag"))
-            self._remember(records.begun, journal.open(envs, self.teacher.tasks.check(tasks), tags, remote=True))
-        ended, tickets = self._settled(records.ended)
-        if len(tickets):
-            journal.finish(tickets, _results(ended), remote=True)
+        self._remember(records.begun, next_ticket)
+        ended, finished = self._settled(records.ended)
         _, withdrawn = self._settled(records.withdrawn)
-        if len(withdrawn):
-            journal.withdraw(withdrawn, remote=True)
-        orphans = self._orphans()
-        if len(orphans):
-            journal.lose(orphans, remote=True)
-        return any(map(len, records)) or len(orphans) > 0
+        lost = self._orphans()
+        if not any(map(len, (*records, lost))):
+            return None
+        envs, tasks, tags = (records.begun[name].copy() for name in ("env", "task", "tag"))
+        return Exchange(envs, tasks, tags, finished, _results(ended), withdrawn, lost)
 
     def _read(self) -> _Records:
         """Everything that workers have written since the last time."""
@@ -173,9 +169,9 @@ class Hub:
         self.staleness.behind += sum(behind)
         self.staleness.most = max(self.staleness.most, max(behind, default=0))
 
-    def _remember(self, begun: NDArray[Any], tickets: IntArray) -> None:
-        """Which tickets these episodes got."""
-        for env, episode, ticket in zip(begun["env"].tolist(), _episodes(begun), tickets.tolist(), strict=True):
+    def _remember(self, begun: NDArray[Any], next_ticket: int) -> None:
+        """Which tickets these episodes get."""
+        for ticket, (env, episode) in enumerate(zip(begun["env"].tolist(), _episodes(begun), strict=True), start=next_ticket):
             self._open.setdefault(env, {})[episode] = ticket
 
     def _settled(self, records: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
@@ -193,6 +189,8 @@ class Hub:
         Their environment has begun another episode, so that their worker has died and another has its seat; or their worker
         is gone, and everything that it said has been read.
         """
+        if not any(self._open.values()):
+            return _NO_TICKETS
         tickets: list[int] = []
         for episodes in self._open.values():
             while len(episodes) > 1:

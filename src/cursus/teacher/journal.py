@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from cursus.errors import StateError
+from cursus.errors import SettingsError, StateError
 from cursus.runs import Ledger, NullLedger
+from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
 from cursus.teacher.tickets import TicketBook
 from cursus.teacher.validation import Results
@@ -20,54 +19,88 @@ from cursus.types import Decision, Episodes, IntArray, Tree
 _SAVED_DECISIONS = 50
 
 
+class Exchange(NamedTuple):
+    """What remote workers have done since the last time; it is entered at once, so that nothing is seen half-way.
+
+    Episodes that began get the next tickets, in this order; they may be among those that finished.
+    """
+
+    envs: IntArray
+    tasks: IntArray
+    tags: IntArray
+    finished: IntArray
+    results: Results
+    withdrawn: IntArray
+    lost: IntArray
+
+
 class Journal:
     """What is opened or settled is marked in the book, recorded in the ledger and told to observers, all of it or nothing.
 
-    Settling gives the episodes that the curriculum may see now, in ticket order. Entries of remote workers belong to a
-    drain, which completes them: nothing is released before its `complete_drain`, neither here nor in a replay.
+    Settling gives the episodes that the curriculum may see now, in ticket order.
     """
 
-    def __init__(self, book: TicketBook, observers: Observers) -> None:
+    def __init__(self, book: TicketBook, tasks: TaskSpace, observers: Observers) -> None:
         self.book = book
         self.observers = observers
         self.ledger: Ledger | NullLedger = NullLedger()
+        self._tasks = tasks
 
     # ---- tickets
 
-    def open(self, envs: IntArray, tasks: IntArray, tags: IntArray, *, remote: bool = False) -> IntArray:
+    def open(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> IntArray:
         """Open a ticket for each of these environments."""
+        self._check(tasks, tags)
         tickets = self.book.open(envs, tasks, tags)
-        self.ledger.write("assign", _marked({"first": int(tickets[0]), "env": envs, "task": tasks, "tag": tags}, remote))
+        self.ledger.write("assign", {"first": int(tickets[0]), "env": envs, "task": tasks, "tag": tags})
         for observer in self.observers.present:
             observer.assigned(tasks)
         return tickets
 
-    def finish(self, tickets: IntArray, results: Results, *, remote: bool = False) -> Episodes:
+    def _check(self, tasks: IntArray, tags: IntArray) -> None:
+        ids = tasks.tolist()
+        if tasks.dtype.kind != "i" or min(ids) < 0 or max(ids) >= self._tasks.size:
+            self._tasks.check(tasks)  # says what is wrong
+        if min(tags.tolist()) < 0:
+            raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
+
+    def finish(self, tickets: IntArray, results: Results) -> Episodes:
         """Settle tickets with the results of their episodes."""
-        success, returns, lengths, scores = results
-        own = success.astype(np.float64) if scores is None else scores
-        released = self.book.finish(tickets, success, returns, lengths, own, hold=remote)
-        columns = {"ticket": tickets, "success": success, "return": returns, "length": lengths}
-        if scores is not None:
-            columns["score"] = scores
-        self.ledger.write("finish", _marked(columns, remote))
+        released = self.book.finish(tickets, *results)
+        self.ledger.write("finish", _columns(tickets, results))
         return released
 
-    def lose(self, tickets: IntArray, *, remote: bool = False) -> Episodes:
+    def lose(self, tickets: IntArray) -> Episodes:
         """Settle tickets whose worker is gone."""
-        released = self.book.lose(tickets, hold=remote)
-        self.ledger.write("lose", _marked({"ticket": tickets}, remote), urgent=True)
+        released = self.book.lose(tickets)
+        self.ledger.write("lose", {"ticket": tickets}, urgent=True)
         return released
 
-    def withdraw(self, tickets: IntArray, *, remote: bool = False) -> Episodes:
+    def withdraw(self, tickets: IntArray) -> Episodes:
         """Settle tickets that were taken back."""
-        released = self.book.withdraw(tickets, hold=remote)
-        self.ledger.write("withdraw", _marked({"ticket": tickets}, remote))
+        released = self.book.withdraw(tickets)
+        self.ledger.write("withdraw", {"ticket": tickets})
         return released
 
-    def complete_drain(self) -> Episodes:
-        """Everything that remote workers said is entered."""
-        self.ledger.write("drain", {})
+    def exchange(self, done: Exchange) -> Episodes:
+        """Open and settle what remote workers have begun and ended, as one event."""
+        fields: dict[str, Any] = {}
+        if len(done.envs):
+            self._check(done.tasks, done.tags)
+            tickets = self.book.open(done.envs, done.tasks, done.tags)
+            fields = {"first": int(tickets[0]), "env": done.envs, "task": done.tasks, "tag": done.tags}
+        if len(done.finished):
+            self.book.finish(done.finished, *done.results, hold=True)
+            fields |= _columns(done.finished, done.results)
+        if len(done.withdrawn):
+            self.book.withdraw(done.withdrawn, hold=True)
+            fields["withdrawn"] = done.withdrawn
+        if len(done.lost):
+            self.book.lose(done.lost, hold=True)
+            fields["lost"] = done.lost
+        self.ledger.write("exchange", fields, urgent=len(done.lost) > 0)
+        for observer in self.observers.present if len(done.envs) else ():
+            observer.assigned(done.tasks)
         return self.book.release()
 
     # ---- decisions
@@ -108,5 +141,7 @@ class Journal:
         self.ledger = NullLedger()
 
 
-def _marked(columns: dict[str, Any], remote: bool) -> dict[str, Any]:
-    return {**columns, "remote": True} if remote else columns
+def _columns(tickets: IntArray, results: Results) -> dict[str, Any]:
+    """The fields of results in an event; scores that are the success are left out."""
+    columns = {"ticket": tickets, "success": results.success, "return": results.returns, "length": results.lengths}
+    return columns if results.scores is None else {**columns, "score": results.scores}

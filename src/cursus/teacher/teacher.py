@@ -16,12 +16,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cursus.curricula import Curriculum
-from cursus.errors import SettingsError, StateError, TeacherError
+from cursus.errors import StateError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, checkpoint
 from cursus.settings import check_count, check_kind
 from cursus.tasks import TaskSpace
-from cursus.teacher.journal import Journal
+from cursus.teacher.journal import Exchange, Journal
 from cursus.teacher.observers import Observers, ObserverT
 from cursus.teacher.resume import compare_settings, describe_run, newest_checkpoint
 from cursus.teacher.tickets import REMOTE_ENVS, Counts, TicketBook
@@ -136,7 +136,7 @@ class Teacher:
         self._curriculum = curriculum
         self._tasks, self._score_bounds = curriculum.tasks, curriculum.score_bounds
         self._book = TicketBook(max_lag=max_lag, ahead=ahead)
-        self._journal = Journal(self._book, Observers(curriculum))
+        self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
         self._remote_orphans = False
@@ -219,12 +219,7 @@ class Teacher:
             return envs, envs, envs
         rng = TicketStream(self._seed, self._book.counts.assigned, len(envs), source=self._words)
         draw = self._curriculum.sample(rng)
-        tasks, ids = draw.tasks, draw.tasks.tolist()
-        if tasks.dtype.kind != "i" or min(ids) < 0 or max(ids) >= self._tasks.size:
-            tasks = self._tasks.check(tasks)  # says what is wrong
-        if min(draw.tags.tolist()) < 0:
-            raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
-        return self._journal.open(envs, tasks, draw.tags), envs, tasks
+        return self._journal.open(envs, draw.tasks, draw.tags), envs, draw.tasks
 
     def report(
         self,
@@ -267,15 +262,17 @@ class Teacher:
         with self._act:
             return self._decide(self._journal.withdraw(numbers))
 
-    def take_in(self, enter: Callable[[Journal], bool]) -> list[Decision]:
+    def exchange(self, read: Callable[[int, int], Exchange | None]) -> list[Decision]:
         """One act in which a hub enters what remote workers began and ended; what was decided because of it.
 
         Args:
-            enter: makes the entries in the journal it is given; False if there were none.
+            read: gives what they did, or None if there is nothing, from the number of the next ticket and of the first that
+                the curriculum has not seen.
         """
         self._at_the_door()
         with self._act:
-            return self._decide(self._journal.complete_drain()) if enter(self._journal) else []
+            done = read(self._book.counts.assigned, self._book.released)
+            return [] if done is None else self._decide(self._journal.exchange(done))
 
     def _decide(self, episodes: Episodes) -> list[Decision]:
         """Show the curriculum what was released."""

@@ -59,7 +59,8 @@ class TicketBook:
         self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_SMALLEST, dtype=dtype) for name, dtype in _COLUMNS.items()}
         self._status = bytearray(_SMALLEST)  # a column too; as bytes, one of them is read and found fastest
         self._base = 0  # the ticket in row 0
-        self._head = 0  # the oldest ticket not yet released
+        self.released = 0
+        """How many tickets were released: the curriculum has seen every one before this."""
         self._held: dict[int, int] = {}  # open tickets of each environment that ever held one
         self._overdue: dict[int, tuple[int, int]] = {}  # released as censored and still open: ticket → (env, task)
         self.again: dict[int, list[int]] = {}
@@ -70,11 +71,6 @@ class TicketBook:
     def next_ticket(self) -> int:
         """The ticket of the next assignment."""
         return self.counts.assigned
-
-    @property
-    def released(self) -> int:
-        """How many tickets were released: the curriculum has seen everything before this one."""
-        return self._head
 
     @property
     def num_envs(self) -> int:
@@ -134,14 +130,14 @@ class TicketBook:
     def _room_for(self, count: int) -> slice:
         used = self.next_ticket - self._base
         if used + count > len(self._status):
-            kept = slice(self._head - self._base, used)
+            kept = slice(self.released - self._base, used)
             used -= kept.start
             size = max(_SMALLEST, 2 * (used + count))
             for name, column in self._columns.items():
                 self._columns[name] = np.zeros(size, dtype=column.dtype)
                 self._columns[name][:used] = column[kept]
             self._status = self._status[kept].ljust(size, b"\0")
-            self._base = self._head
+            self._base = self.released
         return slice(used, used + count)
 
     # ---- settling
@@ -152,12 +148,13 @@ class TicketBook:
         success: BoolArray,
         returns: FloatArray,
         length: IntArray,
-        score: FloatArray,
+        score: FloatArray | None,
         *,
         hold: bool = False,
     ) -> Episodes:
         """Settle tickets with their results; what can be released now, or nothing with `hold`, if others come first."""
         rows, on_time = self._settle(tickets, _FINISHED)
+        score = success.astype(np.float64) if score is None else score
         for name, column in zip(_RESULTS, (success, returns, length, score), strict=True):
             self._columns[name][rows] = column[on_time]
         self.counts.finished += len(tickets)
@@ -184,7 +181,7 @@ class TicketBook:
                 raise TicketError(f"ticket {ticket} was never assigned. The newest ticket is {self.next_ticket - 1}.")
             if ticket in self._overdue:
                 continue
-            if ticket < self._head or self._status[ticket - self._base] != _OPEN:
+            if ticket < self.released or self._status[ticket - self._base] != _OPEN:
                 raise TicketError(f"ticket {ticket} was settled before. Every ticket is settled exactly once.")
         if len(set(listed)) < len(listed):
             raise TicketError(f"a ticket is named twice in {listed!s:.80}.")
@@ -215,7 +212,7 @@ class TicketBook:
 
     def release(self) -> Episodes:
         """The next episodes in ticket order, as far as everything before them is settled or overdue."""
-        start, stop = self._head - self._base, self.next_ticket - self._base
+        start, stop = self.released - self._base, self.next_ticket - self._base
         overdue = stop - 1 - self.max_lag  # the rows before this one have more than `max_lag` newer tickets
         if overdue > start:
             self._censor(self._open_rows(start, overdue))
@@ -224,7 +221,7 @@ class TicketBook:
         if end == start:
             return NO_EPISODES
         episodes = self._episodes(slice(start, end))
-        self._head += end - start
+        self.released += end - start
         if _GONE not in self._status[start:end]:
             return episodes
         return episodes[np.frombuffer(self._status[start:end], dtype=np.int8) != _GONE]
@@ -251,7 +248,7 @@ class TicketBook:
 
     def in_flight(self) -> dict[int, int]:
         """Ticket → environment, for every open ticket."""
-        rows = self._open_rows(self._head - self._base, self.next_ticket - self._base)
+        rows = self._open_rows(self.released - self._base, self.next_ticket - self._base)
         open_now = dict(zip((rows + self._base).tolist(), self._columns["env"][rows].tolist(), strict=True))
         overdue = {ticket: env for ticket, (env, _) in self._overdue.items()}
         return dict(sorted({**overdue, **open_now}.items()))
@@ -260,9 +257,9 @@ class TicketBook:
 
     def state(self) -> Tree:
         """Everything from the oldest unreleased ticket on."""
-        rows = slice(self._head - self._base, self.next_ticket - self._base)
+        rows = slice(self.released - self._base, self.next_ticket - self._base)
         return {
-            "head": self._head,
+            "head": self.released,
             "envs": np.array(list(self._held), dtype=np.int64),
             "held": np.array(list(self._held.values()), dtype=np.int64),
             "counts": asdict(self.counts),
@@ -288,7 +285,7 @@ class TicketBook:
             self._overdue = {int(ticket): (int(env), int(task)) for ticket, env, task in state["overdue"]}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
-        self.counts, self._base, self._head = counts, head, head
+        self.counts, self._base, self.released = counts, head, head
         self.again = {}
         for ticket, env in self.in_flight().items():
             self.again.setdefault(env, []).append(ticket)

@@ -65,13 +65,12 @@ def entered(decision: Decision) -> str | None:
 
 
 class RecentEpisodes:
-    """Observer of a teacher: the results of the last 100 episodes, and decisions until they are taken."""
+    """Observer of a teacher: the results of the last 100 episodes."""
 
     name = "training"
 
     def __init__(self, curriculum: Curriculum) -> None:
         self._curriculum = curriculum
-        self._decisions: list[Decision] = []
         self._won: deque[bool] = deque(maxlen=_RECENT)
         self._returns: deque[float] = deque(maxlen=_RECENT)
 
@@ -88,12 +87,6 @@ class RecentEpisodes:
         ended = episodes.outcome == Outcome.FINISHED
         self._won.extend(episodes.success[-_RECENT:].tolist())
         self._returns.extend(episodes.returns[ended][-_RECENT:].tolist())
-        self._decisions += decisions
-
-    def take_decisions(self) -> list[Decision]:
-        """What was decided since this was asked last."""
-        taken, self._decisions = self._decisions, []
-        return taken
 
     @property
     def mean_return(self) -> float:

@@ -200,12 +200,14 @@ class _Loop:
         self.reporter.open(stack, self._run, resumed_at=-1 if self._stopped_at is None else self.now.steps)
         seeds_itself = self._envs.settings.seed_episodes
         seed = None if seeds_itself else self._seed + self.now.steps
-        self._observations, _ = self._envs.reset(seed=seed)
+        self._observations, infos = self._envs.reset(seed=seed)
         fresh = np.ones(self._num_envs, dtype=bool)
+        self._apply_decisions(infos.get("decisions", ()), fresh)
         if self._stopped_at is not None and seeds_itself:
             self._observations, fresh = self._action_log.repeat(self._envs, self._observations, self._stopped_at)
             if fresh.any():
-                self._observations, _ = self._envs.reset(options={"reset_mask": fresh})
+                self._observations, infos = self._envs.reset(options={"reset_mask": fresh})
+                self._apply_decisions(infos.get("decisions", ()), fresh)
         self._meet(fresh)
         self.reporter.start(self.now)
 
@@ -243,7 +245,7 @@ class _Loop:
         if ended.any():
             self.reporter.infos.add_vector(infos.get("final_info"))
             self._belongs |= ended
-            self._apply_decisions(self.reporter.recent.take_decisions(), ended)
+            self._apply_decisions(infos.get("decisions", ()), ended)
             self._meet(ended)
         if self._steps_stored > self._learning_starts and len(self._agent.replay_buffer):
             self._learn()

@@ -23,11 +23,11 @@ from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, e
 from cursus.training.loop import ActionLog
 from cursus.training.opponents import PlayerViews
 from cursus.training.sb3.learner import SB3Learner
-from cursus.types import Tree
+from cursus.types import Decision, Tree
 from cursus.vector import Processes, Serial
 
 _MOST_STEPS = 2**62
-_ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode")
+_ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode", "decisions")
 
 
 def train_sb3(
@@ -191,8 +191,7 @@ class _TrainingCallback(BaseCallback):
         for env in ended:
             info = self.locals["infos"][env]
             self._reporter.infos.add({key: value for key, value in info.items() if key not in _ADDED_TO_INFOS})
-        if ended:
-            self._apply_decisions()
+            self._apply_decisions(info.get("decisions", ()))
         if self.now.steps - self._reporter.reported >= self.report_every:
             self._report({})
         return not (self._learner.on_policy and self._is_over())
@@ -201,8 +200,8 @@ class _TrainingCallback(BaseCallback):
         late = self.until is not None and time.monotonic() > self.until
         return self.now.completed or self._interrupt.asked or late
 
-    def _apply_decisions(self) -> None:
-        for decision in self._reporter.recent.take_decisions():
+    def _apply_decisions(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
             self._clears_buffer |= entered(decision) in self.clear_buffer_before
             self.now.completed |= decision.kind == "completion"
 
