@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,22 @@ def test_every_command_in_the_readme_exists() -> None:
     shown = subprocess.run([sys.executable, "-m", "cursus", "--help"], capture_output=True, text=True, check=True).stdout
     for command in commands:
         assert command in shown
+
+
+def test_the_walks_on_the_page_are_those_of_the_code() -> None:
+    done = subprocess.run([sys.executable, "benchmarks/walks.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), done.stdout
+
+
+def test_the_layers_on_the_page_are_those_that_are_enforced() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0]
+    layers = [re.findall(r"cursus\.(\w+)", layer) for layer in contract["layers"]]
+    assert len(layers) <= 12
+    known = {name for layer in layers for name in layer}
+    for page in (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"):
+        lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("    ")]
+        drawn = [set(re.findall(r"\w+", line.strip().split("   ")[0])) & known for line in lines[: len(layers)]]
+        assert drawn == [set(layer) for layer in layers], page
 
 
 def test_no_figure_is_left_to_be_filled_in() -> None:

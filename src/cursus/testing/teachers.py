@@ -39,7 +39,7 @@ def check_teacher(make: Make, *, num_envs: int = 8, rounds: int = 60, seed: int 
     _check_resume(make, num_envs, rounds, seed)
 
 
-class _Loop:
+class _TicketLoop:
     """Environments that end their episodes at random moments, with results that depend on the ticket alone."""
 
     def __init__(self, teacher: Teacher, num_envs: int, seed: int) -> None:
@@ -86,7 +86,7 @@ def _check_exactly_once(make: Make, num_envs: int, rounds: int, seed: int) -> No
     with Teacher(make(), seed=seed) as teacher:
         luck = generator(seed, 99)
         held: dict[int, int] = {}
-        loop = _Loop(teacher, num_envs, seed)
+        loop = _TicketLoop(teacher, num_envs, seed)
         for _ in range(rounds):
             idle = [env for env in range(num_envs) if env not in held]
             given = teacher.assign(idle)
@@ -123,7 +123,7 @@ def _check_order_of_arrival(make: Make, num_envs: int, rounds: int, seed: int) -
     histories, states = [], []
     for backwards in (False, True):
         with Teacher(make(), seed=seed) as teacher:
-            loop = _Loop(teacher, num_envs, seed)
+            loop = _TicketLoop(teacher, num_envs, seed)
             for number in range(rounds):
                 loop.begin()
                 loop.end(number, backwards=backwards)
@@ -144,7 +144,7 @@ def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> Non
 
     curriculum.update = listening  # type: ignore[method-assign]
     with Teacher(curriculum, seed=seed) as teacher:
-        loop = _Loop(teacher, num_envs, seed)
+        loop = _TicketLoop(teacher, num_envs, seed)
         for number in range(rounds):
             loop.begin()
             loop.end(number)
@@ -157,7 +157,7 @@ def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:
         run, twin = Path(folder) / "run", Path(folder) / "twin"
         expected = _history(Teacher(make(), seed=seed, run=twin), num_envs, rounds, seed)
         teacher = Teacher(make(), seed=seed, run=run)
-        loop = _Loop(teacher, num_envs, seed)
+        loop = _TicketLoop(teacher, num_envs, seed)
         half = rounds // 2
         for number in range(half):
             loop.begin()
@@ -170,7 +170,7 @@ def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:
             loop.begin()
         teacher.close()
         teacher = Teacher.resume(make(), run)
-        loop = _Loop(teacher, num_envs, seed)
+        loop = _TicketLoop(teacher, num_envs, seed)
         loop.held = {int(env): ticket for env, ticket in teacher.caller_state["held"].items()}
         again = teacher.assign(sorted(loop.held))
         assert again.tickets.tolist() == [loop.held[env] for env in sorted(loop.held)], (
@@ -187,7 +187,7 @@ def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:
 
 
 def _history(teacher: Teacher, num_envs: int, rounds: int, seed: int) -> list[Any]:
-    loop = _Loop(teacher, num_envs, seed)
+    loop = _TicketLoop(teacher, num_envs, seed)
     for number in range(rounds):
         loop.begin()
         loop.end(number)
