@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PUFFER := .venv-pufferlib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format pufferlib bench clean
+.PHONY: help setup demo test quick check format pufferlib bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -27,6 +27,9 @@ demo: $(READY)  ## see what a curriculum buys: an agent learns for real, with a 
 
 test: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n 2
+
+quick: $(READY)  ## run the quick tests, in less than a minute
+	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: $(READY)  ## lint, types, layers
 	@$(BIN)/ruff format --check .

@@ -20,6 +20,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_snippets_run(page: Path, tmp_path: Path) -> None:
     code = "\n".join(blocks(page, "python"))
@@ -36,6 +37,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+@pytest.mark.slow
 def test_every_command_in_the_readme_exists() -> None:
     commands = {
         line.split()[2]

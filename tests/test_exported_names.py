@@ -57,7 +57,7 @@ def test_importing_the_core_needs_numpy_alone() -> None:
 
 def test_nothing_unpickles_or_evaluates() -> None:
     forbidden = {"eval", "exec", "compile", "__import__"}
-    own_workers = SOURCE / "vector" / "worker.py"  # what it unpacks comes from the process that started it
+    own_workers = SOURCE / "vector" / "transfer.py"  # what it unpacks comes from the process that started it
     modules = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml"}
     for path in SOURCE.rglob("*.py"):
         if "testing" in path.parts:
@@ -90,6 +90,7 @@ def test_every_module_imports_and_says_what_it_is() -> None:
         assert module.__doc__, module.__name__
 
 
+@pytest.mark.slow
 def test_every_example_in_a_docstring_runs() -> None:
     found = [doctest.testmod(module) for module in modules()]
     assert sum(each.attempted for each in found) > 60

@@ -318,6 +318,7 @@ def test_episodes_that_our_environments_record_are_averaged(autoreset: Any) -> N
     assert metrics["env_episode/r"] == metrics["env_episode/l"] == pytest.approx(np.mean(returns))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_infos() -> None:
     rollup = Rollup()
     info = {"score": 0.5, "episode": {"r": 1.0, "l": np.int64(7)}, "samples_this_epoch": {"easy": 1}, "name": "maze"}

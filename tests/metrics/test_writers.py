@@ -331,6 +331,7 @@ def test_a_table_that_cannot_be_made_wider_stays_as_it_was(tmp_path: Path) -> No
     assert [row["y"] for row in table(path)] == [""] * 20 + ["1.0"]
 
 
+@pytest.mark.slow
 def test_a_column_costs_no_memory_that_grows_with_the_rows(tmp_path: Path) -> None:
     import tracemalloc
 

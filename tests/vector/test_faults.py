@@ -42,6 +42,7 @@ def step_until_it_breaks(envs: Any) -> None:
         envs.step(np.zeros(6, dtype=int))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_method", START_METHODS)
 @pytest.mark.parametrize("victim", [0, 5])
 @pytest.mark.parametrize(
@@ -206,10 +207,11 @@ def test_workers_that_die_while_they_reset_are_replaced(mode: Any) -> None:
     envs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: Path) -> None:
-    """Law 3 under fire: half a minute for each way of resetting."""
+    """Law 3 under fire."""
     moments = random.Random(1)  # noqa: S311
     envs = cursus.make_vec(
         Corridor,
@@ -223,9 +225,8 @@ def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: P
         seed=0,
     )
     envs.reset()
-    begin, kills, pids = time.monotonic(), 0, set()
-    next_kill = begin
-    while time.monotonic() - begin < 30:
+    kills, pids, next_kill = 0, set(), time.monotonic()
+    while kills < 80:
         envs.step(np.zeros(16, dtype=int))
         check_accounts(envs)
         if time.monotonic() > next_kill:
@@ -234,7 +235,6 @@ def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: P
             os.kill(victim.pid, signal.SIGKILL)
             kills += 1
             next_kill = time.monotonic() + moments.uniform(0.0, 0.1)
-    assert kills > 50
     assert envs.teacher.counts.lost > kills / 2
     envs.close()
     from cursus.replay import replay
@@ -243,6 +243,7 @@ def test_workers_killed_at_random_lose_and_double_nothing(mode: Any, tmp_path: P
     assert not [child for child in multiprocessing.active_children() if child.pid in pids]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_method", START_METHODS)
 def test_a_killed_parent_leaves_no_worker_and_no_shared_memory(start_method: str, tmp_path: Path) -> None:
     before = set(os.listdir("/dev/shm")) if Path("/dev/shm").exists() else set()

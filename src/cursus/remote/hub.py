@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cursus.randomness import Purpose, TicketStream
-from cursus.remote.channel import MemoryKind, make_memory
+from cursus.remote.channel import make_memory
+from cursus.remote.channel.shared import MemoryKind
 from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
 from cursus.settings import check_count, check_kind
 from cursus.teacher import Teacher

@@ -24,6 +24,8 @@ from people import RECORD
 from cursus.errors import SharedMemoryError
 from cursus.remote.channel import Address, Local, Shared, attach
 
+pytestmark = pytest.mark.slow
+
 pytestmark = [pytest.mark.timeout(30), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 START_METHODS = ("fork", "forkserver", "spawn")
@@ -210,7 +212,7 @@ def test_nothing_is_left_after_close() -> None:
     with Shared(RECORD):
         pass
     before = handles_and_maps()
-    for _ in range(20):
+    for _ in range(6):
         memory = Shared(RECORD, members=8)
         addresses = [memory.member() for _ in range(8)]
         members = [attach(address) for address in addresses]

@@ -2,7 +2,7 @@
 
 from cursus.remote.channel.base import Address, Member, MemberState, Memory, Snapshot
 from cursus.remote.channel.local import Local
-from cursus.remote.channel.shared import MemoryKind, Shared, attach, make_memory
+from cursus.remote.channel.shared import Shared, attach, make_memory
 
 __all__ = [
     "Address",
@@ -10,7 +10,6 @@ __all__ = [
     "Member",
     "MemberState",
     "Memory",
-    "MemoryKind",
     "Shared",
     "Snapshot",
     "attach",
