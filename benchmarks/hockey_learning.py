@@ -81,4 +81,4 @@ def tables(figures: Figures) -> list[Table]:
 
 if __name__ == "__main__":
     options: dict[str, Any] = {"agents": "dddqn,sac", "opponent": "none", "minutes": 10.0, "games": 200, "goal": 0.8}
-    main(measure, tables, **options, envs=8, workers=1, device="cpu", seed=1)
+    main(measure, tables, **options, envs=8, workers=0, device="cpu", seed=1)

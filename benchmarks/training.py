@@ -36,7 +36,7 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
     tasks = cursus.tasks.Named({"game": {"mode": "normal", "opponent": "weak"}})
     workers = min(num_envs, arguments.workers or len(os.sched_getaffinity(0)))
     envs = cursus.make_vec(
-        partial(HockeyEnv), num_envs, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=workers, seed=1
+        partial(HockeyEnv), num_envs, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=workers - 1, seed=1
     )
     agent: Agent = SAC(18, 4, num_envs=num_envs, noise="pink", device=arguments.device, buffer_size=50_000)
     seen: list[tuple[float, int, int]] = []

@@ -143,7 +143,9 @@ def build(name: str, world: str, num_envs: int) -> Contestant:
             }
         parent_steps = world != "sleep"
         return of_gymnasium(
-            cursus.make_vec(make, num_envs, num_workers=workers, parent_steps=parent_steps, start_method="fork", **taught),
+            cursus.make_vec(
+                make, num_envs, num_workers=workers - parent_steps, parent_steps=parent_steps, start_method="fork", **taught
+            ),
             actions,
         )
     if name == "gym_sync":
