@@ -1,4 +1,4 @@
-"""The equations of the task-dependency simulator."""
+"""The equations of simulated students, and the three speeds at which they are simulated."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import pytest
 
 import cursus
 from cursus.errors import SettingsError, StateError
-from cursus.sim import DependencyStudents, TaskGraph
-from cursus.sim.fast import fast_study
-from cursus.sim.study import study
+from cursus.sim import SimulatedStudents, TaskGraph, simulate, simulate_curriculum, simulate_vectorised
 from cursus.sim.worlds import WORLDS, World, with_special, world
 
 
@@ -28,11 +26,11 @@ def by_hand(graph: TaskGraph, competence: list[float], practised: list[int], **p
 @pytest.mark.parametrize("graph", [TaskGraph.chain(5), TaskGraph.tree(7), TaskGraph.grid(3, 2), TaskGraph.random(9, seed=3)])
 def test_an_epoch_is_the_written_equation(graph: TaskGraph) -> None:
     settings = {"transfer": 0.3, "forgetting": 0.7, "rate": 0.4}
-    student = DependencyStudents(graph, samples_per_epoch=30, start=0.2, **settings)
+    student = SimulatedStudents(graph, samples_per_epoch=30, start=0.2, **settings)
     expected = [0.2] * graph.size
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     for _ in range(20):
-        tasks = dice.integers(graph.size, size=30)
+        tasks = rng.integers(graph.size, size=30)
         expected = by_hand(graph, expected, np.bincount(tasks, minlength=graph.size).tolist(), **settings)
         student.practise(tasks[None, :11])
         student.practise(tasks[None, 11:])
@@ -41,7 +39,7 @@ def test_an_epoch_is_the_written_equation(graph: TaskGraph) -> None:
 
 @pytest.mark.parametrize(("graph", "last"), [(TaskGraph.chain(6), 5), (TaskGraph.reversed_chain(6), 0)])
 def test_the_direction_of_dependence_is_explicit(graph: TaskGraph, last: int) -> None:
-    student = DependencyStudents(graph, samples_per_epoch=60, rate=1.0, forgetting=0.0, transfer=0.0)
+    student = SimulatedStudents(graph, samples_per_epoch=60, rate=1.0, forgetting=0.0, transfer=0.0)
     learned: list[int] = []
     for _ in range(400):
         student.practise(np.repeat(np.arange(6), 10)[None])
@@ -64,7 +62,7 @@ def test_special_tasks_never_change() -> None:
 
 
 def test_forgetting_is_felt_only_where_nothing_is_practised() -> None:
-    student = DependencyStudents(TaskGraph.independent(2), start=0.5, forgetting=2.0, samples_per_epoch=10, transfer=0.0)
+    student = SimulatedStudents(TaskGraph.independent(2), start=0.5, forgetting=2.0, samples_per_epoch=10, transfer=0.0)
     for _ in range(200):
         student.practise(np.zeros((1, 10), dtype=np.int64))
     assert student.competence[0, 0] > 0.7
@@ -74,27 +72,53 @@ def test_forgetting_is_felt_only_where_nothing_is_practised() -> None:
 def test_the_recipe_of_the_existing_simulator_gives_its_figures() -> None:
     """Measured on a restatement of it: uniform 0.51, greedy oracle 0.727 (10 tasks, 500 epochs of 40)."""
     place = world("legacy", 10)
-    assert study("uniform", place, seed=0, episodes=20_000).area == pytest.approx(0.51, abs=0.015)
-    assert study("greedy", place, seed=0, episodes=20_000, batch=40).area == pytest.approx(0.727, abs=0.01)
+    assert simulate_curriculum(place, "uniform", seed=0, episodes=20_000).area == pytest.approx(0.51, abs=0.015)
+    assert simulate_curriculum(place, "greedy", seed=0, episodes=20_000, num_envs=40).area == pytest.approx(0.727, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["chain", "tree", "impossible", "mixed", "legacy", "forgetting"])
-@pytest.mark.parametrize("course", ["uniform", "learning_progress", "greedy"])
-def test_the_fast_path_is_the_slow_path(name: str, course: str) -> None:
+@pytest.mark.parametrize("curriculum", ["uniform", "learning_progress", "greedy", "frontier", "oracle"])
+def test_vectorised_simulations_are_those_of_the_curriculum(name: str, curriculum: str) -> None:
     place = world(name, 10)
-    fast = fast_study(course, place, students=2, episodes=2048, first_seed=5)
-    for row, seed in enumerate((5, 6)):
-        slow = study(course, place, seed=seed, episodes=2048)
-        assert fast.final[row] == pytest.approx(slow.final, abs=1e-9)
-        assert fast.wasted[row] == pytest.approx(slow.wasted, abs=1e-12)
-        assert fast.area[row] == pytest.approx(slow.area, abs=1e-9)
+    fast = list(simulate_vectorised(place, curriculum, students=2, episodes=2048, first_seed=5, mastery=0.5))
+    for ours, seed in zip(fast, (5, 6), strict=True):
+        slow = simulate_curriculum(place, curriculum, seed=seed, episodes=2048, mastery=0.5)
+        assert ours.final == pytest.approx(slow.final, abs=1e-9)
+        assert ours.wasted == pytest.approx(slow.wasted, abs=1e-12)
+        assert ours.area == pytest.approx(slow.area, abs=1e-9)
+        assert ours.curve == pytest.approx(slow.curve, abs=1e-9)
+        assert (ours.episodes, ours.mastery, ours.hardest) == (slow.episodes, slow.mastery, slow.hardest)
+        assert ours.practised.tolist() == slow.practised.tolist()
+
+
+@pytest.mark.parametrize("name", ["tree", "impossible", "legacy", "forgetting"])
+@pytest.mark.parametrize("curriculum", ["uniform", "fixed", "staged_window", "learning_progress"])
+def test_environments_change_nothing_about_a_simulation(name: str, curriculum: str) -> None:
+    place = world(name, 8)
+    through = simulate(place, curriculum, epochs=50, samples_per_epoch=5, num_envs=8, seed=3)
+    alone = simulate_curriculum(place, curriculum, episodes=2000, num_envs=8, seed=3)
+    assert (through.area, through.final, through.wasted) == (alone.area, alone.final, alone.wasted)
+    assert through.practised.tolist() == alone.practised.tolist()
+    for counted in ("episodes", "mastery", "hardest", "promotions", "false_promotions", "demotions"):
+        assert getattr(through, counted) == getattr(alone, counted)
+
+
+def test_a_student_that_does_not_learn_has_a_constant_success_rate() -> None:
+    student = SimulatedStudents(TaskGraph.chain(3), start=0.3, rate=0.0, samples_per_epoch=1)
+    student.practise(np.zeros((1, 500), dtype=np.int64))
+    assert student.competence.tolist() == [[0.3, 0.3, 0.3]]
+    seen = student.play(np.zeros((1, 20_000), dtype=np.int64), np.random.default_rng(0).random((1, 20_000)))
+    assert seen.mean() == pytest.approx(0.3, abs=0.01)
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_can_be_learned(name: str) -> None:
     place = world(name, 9)
     assert place.learnable.any()
-    assert study("oracle", place, seed=0, episodes=4000).final > study("oracle", place, seed=0, episodes=400).final
+    assert (
+        simulate_curriculum(place, "oracle", seed=0, episodes=4000).final
+        > simulate_curriculum(place, "oracle", seed=0, episodes=400).final
+    )
 
 
 def test_wrong_settings_are_refused() -> None:
@@ -106,17 +130,23 @@ def test_wrong_settings_are_refused() -> None:
         World(TaskGraph.chain(3), kinds=[0, 1])
     with pytest.raises(SettingsError, match="impossible"):
         World(TaskGraph.chain(2), kinds=[0, 7])
-    with pytest.raises(SettingsError, match="rat"):
+    with pytest.raises(SettingsError, match="failure_lengths must be 2 integers of at least 1"):
+        World(TaskGraph.chain(2), failure_lengths=[0, 1])
+    with pytest.raises(SettingsError, match="Did you mean 'rate'"):
         World(TaskGraph.chain(2), student={"rat": 1})
     with pytest.raises(SettingsError, match="nothing can be learned"):
         World(TaskGraph.chain(2), kinds=[1, 0])
-    with pytest.raises(SettingsError, match="batch"):
-        study("uniform", world("chain"), seed=0, batch=0)
+    with pytest.raises(SettingsError, match="num_envs"):
+        simulate_curriculum(world("chain"), "uniform", num_envs=0)
     with pytest.raises(SettingsError, match="observed"):
-        DependencyStudents(TaskGraph.chain(3), observed="smell")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="fast path"):
-        fast_study("staged", world("chain"))
+        SimulatedStudents(TaskGraph.chain(3), observed="smell")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="not vectorised"):
+        simulate_vectorised(world("chain"), "staged")
+    with pytest.raises(SettingsError, match="must divide"):
+        simulate_vectorised(world("chain"), "uniform", num_envs=7)
+    with pytest.raises(SettingsError, match="oracle"):
+        simulate_curriculum(world("chain"), "best")
     with pytest.raises(StateError):
-        DependencyStudents(TaskGraph.chain(3)).load({})
+        SimulatedStudents(TaskGraph.chain(3)).load({})
     with pytest.raises(SettingsError, match="tasks"):
-        cursus.sim.simulate(world("chain", 5), cursus.Uniform(3))
+        simulate(world("chain", 5), cursus.Uniform(3))
