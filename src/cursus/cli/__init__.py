@@ -13,9 +13,10 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from cursus.cli import runs, simulator
+from cursus.cli import comparison, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.errors import ConfigError, CursusError, MissingExtra
+from cursus.sim.worlds import CURRICULA, WORLDS
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
 Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
@@ -94,8 +95,8 @@ Settings = Annotated[
     tyro.conf.UseAppendAction[list[str]],
     arg(name="set", help="Change a setting of the curriculum, such as focus=2 or progress.window=50.", metavar="NAME=VALUE"),
 ]
-Worlds = ", ".join(simulator.WORLDS)
-Curricula = ", ".join(simulator.CURRICULA)
+Worlds = ", ".join(WORLDS)
+Curricula = ", ".join(CURRICULA)
 
 
 @app.command
@@ -185,14 +186,14 @@ def compare(
         "num_envs": num_envs,
         "speed": speed,
     }
-    rows = simulator.run_comparison(
+    rows = comparison.run_comparison(
         _console(as_json),
-        simulator.read_comparison(config, given),
+        comparison.read_comparison(config, given),
         processes=processes or len(os.sched_getaffinity(0)),
         out=out,
     )
     if as_json:
-        _print_json(simulator.comparison_data(rows))
+        _print_json(comparison.comparison_data(rows))
 
 
 @app.command

@@ -71,7 +71,10 @@ class World:
         return Named([f"taskclass{task}{kind}" for task, kind in enumerate(kinds)])
 
     def _column(self, name: str, given: ArrayLike, least: int) -> IntArray:
-        column = np.asarray(given)
+        try:
+            column = np.asarray(given)
+        except ValueError:  # rows of different lengths
+            column = np.asarray("")
         if column.shape not in ((), (self.graph.size,)) or column.dtype.kind not in "iu" or (column < least).any():
             raise SettingsError(f"{name} must be {self.graph.size} integers of at least {least}, got {given!r:.60}.")
         return np.broadcast_to(column, self.graph.size).astype(np.int64)
