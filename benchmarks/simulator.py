@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
-from cursus.sim import TaskGraph, World, simulate, simulate_vectorised, world
+from cursus.sim import TaskGraph, World, make_world, simulate, simulate_vectorised
 from reporting import Figures, main, table
 
 SIZES = (10, 1_000, 100_000, 1_000_000)
@@ -24,12 +24,12 @@ ENVS, SAMPLES = 64, 64  # for the runs with many tasks: epochs of 4,096 episodes
 
 def training_path(epochs: int) -> float:
     """Seconds for a run of 8 environments over a chain of 10 tasks, recorded in a folder."""
-    place = world("chain", 10)
+    world = make_world("chain", 10)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         simulate(
-            place,
-            cursus.LearningProgress(place.tasks),
+            world,
+            cursus.LearningProgress(world.tasks),
             epochs=epochs,
             samples_per_epoch=10,
             num_envs=8,
@@ -40,17 +40,17 @@ def training_path(epochs: int) -> float:
 
 def episode_us(size: int, epochs: int) -> float:
     """Microseconds per episode with so many tasks that need nothing."""
-    place = World(TaskGraph.independent(size))
-    curriculum = cursus.LearningProgress(place.tasks)
+    world = World(TaskGraph.independent(size))
+    curriculum = cursus.LearningProgress(world.tasks)
     begin = time.perf_counter()
-    result = simulate(place, curriculum, epochs=epochs, samples_per_epoch=SAMPLES, num_envs=ENVS)
+    result = simulate(world, curriculum, epochs=epochs, samples_per_epoch=SAMPLES, num_envs=ENVS)
     return (time.perf_counter() - begin) / result.episodes * 1e6
 
 
 def fast_rate(curriculum: str) -> float:
     """Million episodes per second on one core, 1,024 students at a time."""
     begin = time.perf_counter()
-    simulate_vectorised(world("chain", 10), curriculum, students=1024, episodes=2048)
+    simulate_vectorised(make_world("chain", 10), curriculum, students=1024, episodes=2048)
     return 1024 * 2048 / (time.perf_counter() - begin) / 1e6
 
 

@@ -21,9 +21,9 @@ sizes = st.integers(1, 40)
 
 def respects(graph: TaskGraph) -> bool:
     """Whether the order has every task once, after all that it needs."""
-    place = {task: number for number, task in enumerate(graph.order)}
-    return len(place) == graph.size == len(graph.order) and all(
-        place[each] < place[task] for task, needed in enumerate(graph.prerequisites) for each in needed
+    index = {task: number for number, task in enumerate(graph.order)}
+    return len(index) == graph.size == len(graph.order) and all(
+        index[each] < index[task] for task, needed in enumerate(graph.prerequisites) for each in needed
     )
 
 

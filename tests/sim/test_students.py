@@ -8,7 +8,7 @@ import pytest
 import cursus
 from cursus.errors import SettingsError, StateError
 from cursus.sim import SimulatedStudents, TaskGraph, simulate, simulate_curriculum, simulate_vectorised
-from cursus.sim.worlds import WORLDS, World, with_special, world
+from cursus.sim.worlds import WORLDS, World, make_world, with_special
 
 
 def by_hand(graph: TaskGraph, competence: list[float], practised: list[int], **p: float) -> list[float]:
@@ -49,11 +49,11 @@ def test_the_direction_of_dependence_is_explicit(graph: TaskGraph, last: int) ->
 
 
 def test_special_tasks_never_change() -> None:
-    place = with_special(TaskGraph.chain(4), impossible=0.2, mastered=0.2, coin=0.2)
-    student = place.students(seed=0)
+    world = with_special(TaskGraph.chain(4), impossible=0.2, mastered=0.2, coin=0.2)
+    student = world.students(seed=0)
     before = student.competence[0].copy()
-    student.practise(np.tile(np.arange(place.tasks.size), 100)[None])
-    special = place.kinds != 0
+    student.practise(np.tile(np.arange(world.tasks.size), 100)[None])
+    special = world.kinds != 0
     assert special.sum() == 6
     assert np.array_equal(student.competence[0][special], before[special])
     assert sorted(before[special].tolist()) == [0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
@@ -71,18 +71,18 @@ def test_forgetting_is_felt_only_where_nothing_is_practised() -> None:
 
 def test_the_recipe_of_the_existing_simulator_gives_its_figures() -> None:
     """Measured on a restatement of it: uniform 0.51, greedy oracle 0.727 (10 tasks, 500 epochs of 40)."""
-    place = world("legacy", 10)
-    assert simulate_curriculum(place, "uniform", seed=0, episodes=20_000).area == pytest.approx(0.51, abs=0.015)
-    assert simulate_curriculum(place, "greedy", seed=0, episodes=20_000, num_envs=40).area == pytest.approx(0.727, abs=0.01)
+    world = make_world("legacy", 10)
+    assert simulate_curriculum(world, "uniform", seed=0, episodes=20_000).area == pytest.approx(0.51, abs=0.015)
+    assert simulate_curriculum(world, "greedy", seed=0, episodes=20_000, num_envs=40).area == pytest.approx(0.727, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["chain", "tree", "impossible", "mixed", "legacy", "forgetting"])
 @pytest.mark.parametrize("curriculum", ["uniform", "learning_progress", "greedy", "frontier", "oracle"])
 def test_vectorised_simulations_are_those_of_the_curriculum(name: str, curriculum: str) -> None:
-    place = world(name, 10)
-    fast = list(simulate_vectorised(place, curriculum, students=2, episodes=2048, first_seed=5, mastery=0.5))
+    world = make_world(name, 10)
+    fast = list(simulate_vectorised(world, curriculum, students=2, episodes=2048, first_seed=5, mastery=0.5))
     for ours, seed in zip(fast, (5, 6), strict=True):
-        slow = simulate_curriculum(place, curriculum, seed=seed, episodes=2048, mastery=0.5)
+        slow = simulate_curriculum(world, curriculum, seed=seed, episodes=2048, mastery=0.5)
         assert ours.final == pytest.approx(slow.final, abs=1e-9)
         assert ours.wasted == pytest.approx(slow.wasted, abs=1e-12)
         assert ours.area == pytest.approx(slow.area, abs=1e-9)
@@ -94,9 +94,9 @@ def test_vectorised_simulations_are_those_of_the_curriculum(name: str, curriculu
 @pytest.mark.parametrize("name", ["tree", "impossible", "legacy", "forgetting"])
 @pytest.mark.parametrize("curriculum", ["uniform", "fixed", "staged_window", "learning_progress"])
 def test_environments_change_nothing_about_a_simulation(name: str, curriculum: str) -> None:
-    place = world(name, 8)
-    through = simulate(place, curriculum, epochs=50, samples_per_epoch=5, num_envs=8, seed=3)
-    alone = simulate_curriculum(place, curriculum, episodes=2000, num_envs=8, seed=3)
+    world = make_world(name, 8)
+    through = simulate(world, curriculum, epochs=50, samples_per_epoch=5, num_envs=8, seed=3)
+    alone = simulate_curriculum(world, curriculum, episodes=2000, num_envs=8, seed=3)
     assert (through.area, through.final, through.wasted) == (alone.area, alone.final, alone.wasted)
     assert through.practised.tolist() == alone.practised.tolist()
     for counted in ("episodes", "mastery", "hardest", "promotions", "false_promotions", "demotions"):
@@ -113,17 +113,17 @@ def test_a_student_that_does_not_learn_has_a_constant_success_rate() -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_can_be_learned(name: str) -> None:
-    place = world(name, 9)
-    assert place.learnable.any()
+    world = make_world(name, 9)
+    assert world.learnable.any()
     assert (
-        simulate_curriculum(place, "oracle", seed=0, episodes=4000).final
-        > simulate_curriculum(place, "oracle", seed=0, episodes=400).final
+        simulate_curriculum(world, "oracle", seed=0, episodes=4000).final
+        > simulate_curriculum(world, "oracle", seed=0, episodes=400).final
     )
 
 
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match="chain"):
-        world("moon")
+        make_world("moon")
     with pytest.raises(SettingsError, match="nothing to be learned"):
         with_special(TaskGraph.chain(3), impossible=0.5, coin=0.5)
     with pytest.raises(SettingsError, match="kinds"):
@@ -137,16 +137,16 @@ def test_wrong_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match="nothing can be learned"):
         World(TaskGraph.chain(2), kinds=[1, 0])
     with pytest.raises(SettingsError, match="num_envs"):
-        simulate_curriculum(world("chain"), "uniform", num_envs=0)
+        simulate_curriculum(make_world("chain"), "uniform", num_envs=0)
     with pytest.raises(SettingsError, match="observed"):
         SimulatedStudents(TaskGraph.chain(3), observed="smell")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="not vectorised"):
-        simulate_vectorised(world("chain"), "staged")
+        simulate_vectorised(make_world("chain"), "staged")
     with pytest.raises(SettingsError, match="must divide"):
-        simulate_vectorised(world("chain"), "uniform", num_envs=7)
+        simulate_vectorised(make_world("chain"), "uniform", num_envs=7)
     with pytest.raises(SettingsError, match="oracle"):
-        simulate_curriculum(world("chain"), "best")
+        simulate_curriculum(make_world("chain"), "best")
     with pytest.raises(StateError):
         SimulatedStudents(TaskGraph.chain(3)).load({})
     with pytest.raises(SettingsError, match="tasks"):
-        simulate(world("chain", 5), cursus.Uniform(3))
+        simulate(make_world("chain", 5), cursus.Uniform(3))

@@ -80,9 +80,9 @@ def _maker(name: str, spec: str | Mapping[str, Any]) -> CurriculumFactory | str:
     return partial(_build_curriculum, name, dict(spec))
 
 
-def _build_curriculum(name: str, spec: Mapping[str, Any], place: World, episodes: int) -> Curriculum:
+def _build_curriculum(name: str, spec: Mapping[str, Any], world: World, episodes: int) -> Curriculum:
     """A curriculum from a table, for the tasks of a world."""
-    built = configuration.build({"tasks": describe(place.tasks), **spec}, where=f"curricula.{name}")
+    built = configuration.build({"tasks": describe(world.tasks), **spec}, where=f"curricula.{name}")
     if not isinstance(built, Curriculum):
         raise ConfigError(f"curricula.{name} is a {spec['type']}, which is no curriculum: give it a type such as Staged.")
     return built
@@ -92,9 +92,9 @@ def run_comparison(console: Console, settings: Mapping[str, Any], *, processes: 
     """Compare with a progress bar, and print tables and curves for each world."""
     worlds, episodes = settings["worlds"], settings["episodes"]
     recorded = out is not None and settings["speed"] == "environments"
-    folders = [_folder(place, name) for place in worlds for name in settings["curricula"] if recorded and name not in ORACLES]
+    folders = [_folder(world, name) for world in worlds for name in settings["curricula"] if recorded and name not in ORACLES]
     if out is not None:
-        plots = [folder_name(place) for place in worlds]
+        plots = [folder_name(world) for world in worlds]
         for names in (folders, plots):
             if len(set(names)) < len(names) or not all(names):
                 raise ConfigError(
@@ -111,7 +111,7 @@ def run_comparison(console: Console, settings: Mapping[str, Any], *, processes: 
             num_envs=settings["num_envs"],
             speed=settings["speed"],
             processes=processes,
-            run_folder=None if out is None or not recorded else lambda place, name: out / _folder(place, name),
+            run_folder=None if out is None or not recorded else lambda world, name: out / _folder(world, name),
             on_progress=lambda done, total: bar.update(work, completed=done, total=total),
         )
     for name in worlds:
@@ -128,8 +128,8 @@ def run_comparison(console: Console, settings: Mapping[str, Any], *, processes: 
     return rows
 
 
-def _folder(place: str, name: str) -> str:
-    return folder_name(f"{place} {name}")
+def _folder(world: str, name: str) -> str:
+    return folder_name(f"{world} {name}")
 
 
 def _learning_table(name: str, rows: Sequence[Comparison], seeds: int) -> Table:
@@ -197,8 +197,8 @@ def _print_advice(console: Console, settings: Mapping[str, Any], rows: Sequence[
     """Commands that look at one of the recorded runs: one with gates, where there is one."""
 
     def is_staged(row: Comparison) -> bool:
-        maker, place = settings["curricula"][row.curriculum], settings["worlds"][row.world]
-        return isinstance((CURRICULA[maker] if isinstance(maker, str) else maker)(place, settings["episodes"]), Staged)
+        maker, world = settings["curricula"][row.curriculum], settings["worlds"][row.world]
+        return isinstance((CURRICULA[maker] if isinstance(maker, str) else maker)(world, settings["episodes"]), Staged)
 
     recorded = [row for row in rows if row.run is not None]
     chosen = next(filter(is_staged, recorded), recorded[0])

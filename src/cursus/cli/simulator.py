@@ -19,7 +19,7 @@ from cursus.cli.runs import plain
 from cursus.curricula import Curriculum
 from cursus.errors import ConfigError
 from cursus.settings import describe
-from cursus.sim import Fit, Simulation, TaskGraph, World, fit, simulate, world
+from cursus.sim import Fit, Simulation, TaskGraph, World, fit, make_world, simulate
 from cursus.sim.fit import read_fit
 from cursus.sim.results import MASTERY
 from cursus.sim.worlds import CURRICULA, with_impossible
@@ -56,7 +56,7 @@ def find_world(spec: str | Mapping[str, Any], num_tasks: int, impossible_ratio: 
     elif spec.endswith(".json"):
         found = World(TaskGraph.read(spec))
     else:
-        found = world(spec, num_tasks)
+        found = make_world(spec, num_tasks)
     return with_impossible(found, impossible_ratio) if impossible_ratio else found
 
 
@@ -77,11 +77,11 @@ def _changed_world(table: Mapping[str, Any], num_tasks: int) -> World:
     )
 
 
-def find_curriculum(name: str, place: World, episodes: int, settings: Sequence[str]) -> Curriculum:
+def find_curriculum(name: str, world: World, episodes: int, settings: Sequence[str]) -> Curriculum:
     """A curriculum by name, with some settings changed."""
     if name not in CURRICULA:
         raise ConfigError(f"curriculum {configuration.unknown(name, CURRICULA)}")
-    curriculum = CURRICULA[name](place, episodes)
+    curriculum = CURRICULA[name](world, episodes)
     return changed_curriculum(describe(curriculum), settings) if settings else curriculum
 
 
@@ -121,11 +121,11 @@ def run_simulation(
     outputs: Sequence[Any],
 ) -> Simulation:
     """Simulate with a progress bar, and print the result."""
-    place = find_world(settings["world"], settings["num_tasks"], impossible_ratio)
+    world = find_world(settings["world"], settings["num_tasks"], impossible_ratio)
     epochs, samples, envs = settings["num_epochs"], settings["samples_per_epoch"], settings["num_envs"]
     chosen = settings["curriculum"]
     if isinstance(chosen, str):
-        curriculum = find_curriculum(chosen, place, epochs * samples * envs, overrides)
+        curriculum = find_curriculum(chosen, world, epochs * samples * envs, overrides)
     else:
         curriculum = changed_curriculum(chosen, overrides)
     with progress_bar(console, "epochs") as bar:
@@ -135,7 +135,7 @@ def run_simulation(
             bar.update(work, completed=result.epochs, said=f"competence {result.curve[-1]:.2f}")
 
         result = simulate(
-            place,
+            world,
             curriculum,
             epochs=epochs,
             samples_per_epoch=samples,
@@ -147,22 +147,22 @@ def run_simulation(
             outputs=outputs,
             on_epoch=show,
         )
-    _print_simulation(console, result, place, run)
+    _print_simulation(console, result, world, run)
     return result
 
 
-def _print_simulation(console: Console, result: Simulation, place: World, run: Path) -> None:
+def _print_simulation(console: Console, result: Simulation, world: World, run: Path) -> None:
     curve = [(float(epoch), value) for epoch, value in enumerate(result.curve)]
     console.print(in_terminal({"mean competence": curve}, width=60, height=10, x_label="epochs"))
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name, side in (("task", "left"), ("competence", "right"), ("episodes", "right"), ("share", "right")):
         table.add_column(name, justify=side)  # type: ignore[arg-type]
-    for task in range(min(place.tasks.size, 30)):
+    for task in range(min(world.tasks.size, 30)):
         done = int(result.practised[task])
         share = f"{done / max(result.episodes, 1):.1%}"
-        table.add_row(place.tasks.label(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
+        table.add_row(world.tasks.label(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
     console.print(table)
-    learnable = result.competence[place.learnable]
+    learnable = result.competence[world.learnable]
     mastered = f"{int((learnable >= MASTERY).sum())} of {len(learnable)} learnable tasks mastered"
     console.print(f"{result.episodes:,} episodes in {result.epochs:,} epochs: {mastered}, area {result.area:.3f}.")
     console.print(Text(f"metrics: {plain(str(run))}/metrics.jsonl", "dim"), soft_wrap=True)

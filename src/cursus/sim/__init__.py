@@ -7,7 +7,7 @@ from cursus.sim.graphs import TaskGraph
 from cursus.sim.results import Simulation, Simulations
 from cursus.sim.simulate import TaskDependencyEnv, simulate
 from cursus.sim.students import SimulatedStudents
-from cursus.sim.worlds import World, with_special, world
+from cursus.sim.worlds import World, make_world, with_special
 
 __all__ = [
     "Comparison",
@@ -21,9 +21,9 @@ __all__ = [
     "World",
     "compare",
     "fit",
+    "make_world",
     "simulate",
     "simulate_curriculum",
     "simulate_vectorised",
     "with_special",
-    "world",
 ]

@@ -18,7 +18,7 @@ from cursus.settings import check_count
 from cursus.sim.fast import ORACLE, ORACLES, VECTORISED, simulate_curriculum, simulate_vectorised
 from cursus.sim.results import Simulation
 from cursus.sim.simulate import simulate
-from cursus.sim.worlds import CURRICULA, CurriculumFactory, World, make_curriculum, world
+from cursus.sim.worlds import CURRICULA, CurriculumFactory, World, make_curriculum, make_world
 from cursus.types import FloatArray
 
 Speed: TypeAlias = Literal["environments", "curriculum", "vectorised"]
@@ -98,10 +98,10 @@ class Comparison:
 class _Job:
     """One curriculum in one world, for one seed or (vectorised) for all."""
 
-    world: str
+    world_name: str
     curriculum: str
     made_by: CurriculumFactory | str
-    place: World
+    world: World
     speed: Speed
     seed: int
     seeds: int
@@ -112,14 +112,14 @@ class _Job:
     def __call__(self) -> list[Simulation]:
         settings = {"episodes": self.episodes, "num_envs": self.num_envs}
         if isinstance(self.made_by, str) and self.speed == "vectorised":
-            return list(simulate_vectorised(self.place, self.made_by, students=self.seeds, **settings))
-        curriculum = self.made_by if isinstance(self.made_by, str) else self.made_by(self.place, self.episodes)
+            return list(simulate_vectorised(self.world, self.made_by, students=self.seeds, **settings))
+        curriculum = self.made_by if isinstance(self.made_by, str) else self.made_by(self.world, self.episodes)
         if self.speed == "curriculum" or curriculum in ORACLES:
-            return [simulate_curriculum(self.place, curriculum, seed=self.seed, **settings)]
+            return [simulate_curriculum(self.world, curriculum, seed=self.seed, **settings)]
         samples = max(round(_EPOCH / self.num_envs), 1)
         epochs = -(-self.episodes // (samples * self.num_envs))
         shared: dict[str, Any] = {"samples_per_epoch": samples, "num_envs": self.num_envs, "seed": self.seed}
-        return [simulate(self.place, curriculum, epochs=epochs, run=self.run, **shared)]
+        return [simulate(self.world, curriculum, epochs=epochs, run=self.run, **shared)]
 
 
 def compare(
@@ -160,26 +160,26 @@ def compare(
         raise SettingsError(f"speed={speed!r} is not known. Allowed: {', '.join(get_args(Speed))}.")
     if run_folder is not None and speed != "environments":
         raise SettingsError(f'only speed="environments" leaves runs, got speed={speed!r}.')
-    places = worlds if isinstance(worlds, Mapping) else {name: world(name, num_tasks) for name in worlds}
-    makers = resolve_curricula(curricula, places, speed, episodes)
+    made = worlds if isinstance(worlds, Mapping) else {name: make_world(name, num_tasks) for name in worlds}
+    makers = resolve_curricula(curricula, made, speed, episodes)
     jobs = []
-    for place, (name, maker) in product(places, makers.items()):
+    for (world_name, world), (name, maker) in product(made.items(), makers.items()):
         for seed in range(1 if speed == "vectorised" else seeds):
-            run = None if run_folder is None or seed > 0 or maker in ORACLES else run_folder(place, name)
-            jobs.append(_Job(place, name, maker, places[place], speed, seed, seeds, episodes, num_envs, run))
+            run = None if run_folder is None or seed > 0 or maker in ORACLES else run_folder(world_name, name)
+            jobs.append(_Job(world_name, name, maker, world, speed, seed, seeds, episodes, num_envs, run))
     found: dict[tuple[str, str], list[Simulation]] = {}
     for done, (job, results) in enumerate(zip(jobs, _run(jobs, processes), strict=True), start=1):
-        found.setdefault((job.world, job.curriculum), []).extend(results)
+        found.setdefault((job.world_name, job.curriculum), []).extend(results)
         on_progress(done, len(jobs))
-    rows = [_row(place, name, found) for place in places for name in makers]
-    order = list(places)
+    rows = [_row(world_name, name, found) for world_name in made for name in makers]
+    order = list(made)
     return sorted(rows, key=lambda row: (order.index(row.world), -row.area.value))
 
 
 def resolve_curricula(
-    curricula: Sequence[str] | Mapping[str, CurriculumFactory | str], places: Mapping[str, World], speed: Speed, episodes: int
+    curricula: Sequence[str] | Mapping[str, CurriculumFactory | str], worlds: Mapping[str, World], speed: Speed, episodes: int
 ) -> dict[str, CurriculumFactory | str]:
-    """All `curricula` with uniform practice and the oracle; refused if one is unknown or does not fit one of the `places`."""
+    """All `curricula` with uniform practice and the oracle; refused if one is unknown or does not fit one of the `worlds`."""
     given = dict(curricula) if isinstance(curricula, Mapping) else {name: name for name in curricula}
     makers: dict[str, CurriculumFactory | str] = {"uniform": "uniform", **given, ORACLE: ORACLE}
     if given.get(ORACLE, ORACLE) != ORACLE:
@@ -192,8 +192,8 @@ def resolve_curricula(
             continue
         if speed == "vectorised":
             raise SettingsError(f"curriculum {name!r} of your own is not vectorised. Allowed: {', '.join(allowed)}.")
-        for place in places.values():
-            make_curriculum(maker(place, episodes), place, episodes)
+        for world in worlds.values():
+            make_curriculum(maker(world, episodes), world, episodes)
     return makers
 
 
@@ -205,13 +205,13 @@ def _run(jobs: Sequence[_Job], processes: int) -> Iterator[list[Simulation]]:
         yield from pool.map(_Job.__call__, jobs, chunksize=2)
 
 
-def _row(place: str, curriculum: str, found: Mapping[tuple[str, str], list[Simulation]]) -> Comparison:
-    own, uniform, oracle = (found[place, name] for name in (curriculum, "uniform", ORACLE))
+def _row(world: str, curriculum: str, found: Mapping[tuple[str, str], list[Simulation]]) -> Comparison:
+    own, uniform, oracle = (found[world, name] for name in (curriculum, "uniform", ORACLE))
     area = np.array([each.area for each in own])
     mastery = [each.mastery for each in own if each.mastery is not None]
     hardest = [each.hardest for each in own if each.hardest is not None]
     return Comparison(
-        world=place,
+        world=world,
         curriculum=curriculum,
         area=Estimate.of(area),
         regret=Estimate.of(np.array([each.area for each in oracle]) - area),

@@ -179,7 +179,7 @@ WORLDS: Mapping[str, Callable[[int], World]] = {
 first, and a reward of one half plus competence."""
 
 
-def world(name: str, size: int = 10) -> World:
+def make_world(name: str, size: int = 10) -> World:
     """The world of this `name` (one of `WORLDS`) with about `size` learnable tasks (default 10)."""
     if name not in WORLDS:
         raise SettingsError(f"world {name!r} is not known. Allowed: {', '.join(WORLDS)}.")
