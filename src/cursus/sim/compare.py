@@ -137,7 +137,8 @@ def compare(
 ) -> list[Comparison]:
     """Simulate every curriculum in every world with every seed; for each world the largest area first.
 
-    Uniform practice and the oracle are always among them. The oracles are simulated without environments at every speed.
+    Uniform practice and the oracle are always among them. The oracles are simulated without environments at every speed, so
+    that regret is comparable only where episodes last one step.
 
     Args:
         curricula: names in `CURRICULA` or `ORACLES`; or names of your own with a function that makes the curriculum for a
