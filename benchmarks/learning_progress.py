@@ -1,7 +1,7 @@
 """How well a curriculum finds what is being learned: among noise, and along chains and trees of tasks that need one another.
 
-Every course is the real curriculum with its default settings, drawing and learning ticket by ticket; only the student is
-made of equations. Figures are means over seeds with 95 % bootstrap intervals.
+Every curriculum is real, with its default settings, drawing and learning ticket by ticket; only the student is simulated.
+Figures are means over seeds with 95 % bootstrap intervals.
 """
 
 from __future__ import annotations

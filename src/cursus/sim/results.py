@@ -109,7 +109,8 @@ class Recorder:
         self._result, self._students, self._mastery = result, students, mastery
         self._learnable, self._special = world.learnable, world.kinds != LEARNABLE
         self._hardest = hardest_task(world)
-        self._seen: FloatArray | None = None
+        self._checked: FloatArray | None = None
+        self._averaged: FloatArray | None = None
         self._mean = 0.0
         self._sum, self._steps = 0.0, 0
         result.practised = np.zeros(world.tasks.size, dtype=np.int64)
@@ -117,18 +118,28 @@ class Recorder:
     def practise(self, tasks: IntArray) -> float:
         """Count a step in which episodes of these `tasks` ended, before the student learns; its mean competence."""
         result, competence = self._result, self._students.competence[0]
-        if self._students.competence is not self._seen:  # it is replaced when the student learns, once per epoch
-            self._seen = self._students.competence
-            self._mean = float(competence[self._learnable].mean())
-            if result.hardest is None and competence[self._hardest] >= self._mastery:
-                result.hardest = result.episodes
-            if result.mastery is None and (competence[self._learnable] >= self._mastery).all():
-                result.mastery = result.episodes
-        self._sum += self._mean
+        if self._students.competence is not self._checked:  # it is replaced when the student learns, once per epoch
+            self._checked = self._students.competence
+            self._look_for_mastery(competence)
+        self._sum += self._mean_competence()
         self._steps += 1
         result.wasted_episodes += int(np.count_nonzero(self._special[tasks] | (competence[tasks] >= self._mastery)))
         np.add.at(result.practised, tasks, 1)
         result.episodes += len(tasks)
+        return self._mean
+
+    def _look_for_mastery(self, competence: FloatArray) -> None:
+        result = self._result
+        if result.mastery is None and competence[self._hardest] >= self._mastery:
+            if result.hardest is None:
+                result.hardest = result.episodes
+            if (competence[self._learnable] >= self._mastery).all():
+                result.mastery = result.episodes
+
+    def _mean_competence(self) -> float:
+        if self._students.competence is not self._averaged:
+            self._averaged = self._students.competence
+            self._mean = float(self._averaged[0][self._learnable].mean())
         return self._mean
 
     def judge(self, curriculum: Curriculum, decisions: Sequence[Decision]) -> None:
@@ -147,7 +158,7 @@ class Recorder:
         """Bring area and competence up to date."""
         result = self._result
         result.competence = self._students.competence[0].copy()
-        result.final = float(result.competence[self._learnable].mean())
+        result.final = self._mean_competence()
         result.area = self._sum / max(self._steps, 1)
 
     def state(self) -> Tree:
@@ -175,4 +186,4 @@ class Recorder:
 
 def hardest_task(world: World) -> int:
     """The learnable task that comes last in the order of the graph."""
-    return [task for task in world.graph.order if world.learnable[task]][-1]
+    return next(task for task in reversed(world.graph.order) if world.learnable[task])
