@@ -1,7 +1,7 @@
 """How well a curriculum finds what is being learned: among noise, and along chains and trees of tasks that need one another.
 
-Every course is the real curriculum with its default settings, drawing and learning ticket by ticket; only the student is
-made of equations. Figures are means over seeds with 95 % bootstrap intervals.
+Every curriculum is real, with its default settings, drawing and learning ticket by ticket; only the student is simulated.
+Figures are means over seeds with 95 % bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.table import Table
 
 import cursus
 from cursus.curricula.progress import ResultScale
-from cursus.sim import DependencyStudents, TaskGraph
+from cursus.sim import SimulatedStudents, TaskGraph
 from reporting import Figures, main, table
 
 BATCH = 8
@@ -110,12 +110,12 @@ class Noise:
         return {"competence": competence, "coins": shares[1], "wasted": shares[2] + shares[3]}
 
 
-def students(world: str, seed: int) -> DependencyStudents:
+def students(world: str, seed: int) -> SimulatedStudents:
     """One student of the existing simulator's recipe: 10 tasks, and a reward of 0.5 + P that is clipped at 1."""
     if world == "chain":
-        return DependencyStudents(TaskGraph.reversed_chain(10), transfer_from="dependents", observed="reward", seed=seed)
+        return SimulatedStudents(TaskGraph.reversed_chain(10), transfer_from="dependents", observed="reward", seed=seed)
     graph = TaskGraph.chain(10) if world == "right" else TaskGraph.tree(15)
-    return DependencyStudents(graph, observed="reward", seed=seed)
+    return SimulatedStudents(graph, observed="reward", seed=seed)
 
 
 def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 500, samples: int = 40) -> float:
@@ -124,7 +124,7 @@ def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 
     total = 0.0
     for epoch in range(epochs):
         if course is None:
-            best = int(student.gain_of()[0].argmax())
+            best = int(student.gains()[0].argmax())
             student.practise(np.full((1, samples), best))
         else:
             for first in range(epoch * samples, (epoch + 1) * samples, BATCH):

@@ -1,4 +1,4 @@
-"""How long simulated runs take: on the code of training, on the fast path, and with a million tasks."""
+"""Speed of the simulator: through environments, vectorised over seeds, and with a million tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
-from cursus.sim import TaskGraph, World, fast_study, simulate, world
+from cursus.sim import TaskGraph, World, make_world, simulate, simulate_vectorised
 from reporting import Figures, main, table
 
 SIZES = (10, 1_000, 100_000, 1_000_000)
@@ -24,12 +24,12 @@ ENVS, SAMPLES = 64, 64  # for the runs with many tasks: epochs of 4,096 episodes
 
 def training_path(epochs: int) -> float:
     """Seconds for a run of 8 environments over a chain of 10 tasks, recorded in a folder."""
-    place = world("chain", 10)
+    world = make_world("chain", 10)
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         simulate(
-            place,
-            cursus.LearningProgress(place.tasks),
+            world,
+            cursus.LearningProgress(world.tasks),
             epochs=epochs,
             samples_per_epoch=10,
             num_envs=8,
@@ -40,17 +40,17 @@ def training_path(epochs: int) -> float:
 
 def episode_us(size: int, epochs: int) -> float:
     """Microseconds per episode with so many tasks that need nothing."""
-    place = World(TaskGraph.independent(size))
-    course = cursus.LearningProgress(place.tasks)
+    world = World(TaskGraph.independent(size))
+    curriculum = cursus.LearningProgress(world.tasks)
     begin = time.perf_counter()
-    result = simulate(place, course, epochs=epochs, samples_per_epoch=SAMPLES, num_envs=ENVS)
+    result = simulate(world, curriculum, epochs=epochs, samples_per_epoch=SAMPLES, num_envs=ENVS)
     return (time.perf_counter() - begin) / result.episodes * 1e6
 
 
-def fast_rate(course: str) -> float:
+def fast_rate(curriculum: str) -> float:
     """Million episodes per second on one core, 1,024 students at a time."""
     begin = time.perf_counter()
-    fast_study(course, world("chain", 10), students=1024, episodes=2048)
+    simulate_vectorised(make_world("chain", 10), curriculum, students=1024, episodes=2048)
     return 1024 * 2048 / (time.perf_counter() - begin) / 1e6
 
 
@@ -77,9 +77,9 @@ def tables(figures: Figures) -> list[Table]:
     made = table("Simulated runs", "what", "figure")
     made.add_row("10 tasks, 1,000 epochs of 10 samples, 8 environments, recorded", f"{figures['training_path_s']:.1f} s")
     for name in FAST:
-        made.add_row(f"fast path, {name}", f"{figures[f'fast_{name}_m_per_s']:.2f} million episodes/s")
+        made.add_row(f"vectorised, {name}", f"{figures[f'fast_{name}_m_per_s']:.2f} million episodes/s")
     for size in SIZES:
-        made.add_row(f"training path, {size:,} tasks", f"{figures[f'episode_us_{size}']:.0f} µs per episode")
+        made.add_row(f"through environments, {size:,} tasks", f"{figures[f'episode_us_{size}']:.0f} µs per episode")
     made.add_row("a million tasks against ten", f"{figures['episode_growth']:.2f} ×")
     made.add_row("four times the epochs", f"{figures['cost_of_four_times_the_epochs']:.2f} ×")
     return [made]

@@ -13,8 +13,9 @@ from cursus import AdaptiveMixing, Mixture, Phases, Stage, Staged, Teacher, Unif
 from cursus.cli import main
 from cursus.cli.output import in_terminal
 from cursus.curricula import NoMixing, Phase
-from cursus.sim import ChainStudent, Classroom, SteadyStudent
+from cursus.sim import TaskGraph, World
 from cursus.tasks import Box, Levels, Named, Product
+from rollouts import Rollouts
 
 COMMAND = shutil.which("cursus", path=Path(sys.executable).parent)
 STAGES = ["walk", "run", "fly"]
@@ -44,17 +45,23 @@ def cursus(capsys):
     return call
 
 
-def practise(run, course, episodes, student=None, seed=1):
-    """A real run: simulated environments under a real teacher."""
-    with Teacher(course, seed=seed, run=run) as teacher:
-        room = Classroom(teacher, student or ChainStudent(course.tasks.size, learning=0.05), num_envs=4)
-        while room.episodes < episodes:
-            room.advance()
+def chain(size):
+    """A world that is learned in some hundred episodes, with fast wins and slow losses."""
+    student = {"start": 0.02, "rate": 0.05, "transfer": 0.05, "forgetting": 0.005, "samples_per_epoch": 1}
+    return World(TaskGraph.chain(size), lengths=20, failure_lengths=60, student=student)
+
+
+def practise(run, curriculum, episodes, world=None, seed=1):
+    """A real run: simulated rollouts under a real teacher."""
+    with Teacher(curriculum, seed=seed, run=run) as teacher:
+        rollouts = Rollouts(teacher, world or chain(curriculum.tasks.size), num_envs=4)
+        while rollouts.episodes < episodes:
+            rollouts.advance()
     return run
 
 
-def practise_one_by_one(run, course, results):
-    with Teacher(course, run=run) as teacher:
+def practise_one_by_one(run, curriculum, results):
+    with Teacher(curriculum, run=run) as teacher:
         for success in results:
             given = teacher.assign([0])
             teacher.report(given.tickets, success=[success], returns=[0.0], lengths=[1])
@@ -65,8 +72,8 @@ def practise_one_by_one(run, course, results):
 def run(tmp_path_factory):
     """A student who was promoted twice and then graduated. Tests only look at it."""
     gate = Wilson(threshold=0.7, window=50, confidence=0.98, min_episodes=30)
-    course = Staged(STAGES, gate=gate, mixing=AdaptiveMixing())
-    return practise(tmp_path_factory.mktemp("runs") / "first", course, 800)
+    curriculum = Staged(STAGES, gate=gate, mixing=AdaptiveMixing())
+    return practise(tmp_path_factory.mktemp("runs") / "first", curriculum, 800)
 
 
 @pytest.fixture
@@ -182,8 +189,8 @@ def test_what_if_with_the_recorded_gate_gives_the_recorded_decisions(cursus, run
 
 def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cursus, tmp_path):
     gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=20)
-    course = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None)
-    run = practise_one_by_one(tmp_path / "run", course, [True] * 45 + [False] * 40)
+    curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None)
+    run = practise_one_by_one(tmp_path / "run", curriculum, [True] * 45 + [False] * 40)
     decisions = as_json(cursus("show", run, "--json"))["decisions"]
     assert [each["kind"] for each in decisions] == ["promotion", "graduation", "demotion"]
     asked = as_json(cursus("explain", run, "--what-if", "gate.threshold=0.7", "--json"))
@@ -211,8 +218,8 @@ def test_what_if_takes_several_settings_and_prints_each_visit(cursus, run):
 
 
 def test_what_if_finds_the_gate_of_one_stage(cursus, tmp_path):
-    course = Staged([Stage("walk", gate=Wilson(threshold=0.6)), "run"])
-    run = practise(tmp_path / "run", course, 300)
+    curriculum = Staged([Stage("walk", gate=Wilson(threshold=0.6)), "run"])
+    run = practise(tmp_path / "run", curriculum, 300)
     asked = as_json(cursus("explain", run, "--what-if", "stages.walk.gate.threshold=0.9", "--json"))
     walk, *_ = asked["what_if"]["visits"]
     assert (walk["decided"], walk["would_decide"]) == ("promotion", "stay")
@@ -239,7 +246,7 @@ def _levels(folder):
     return Levels(folder)
 
 
-COURSES = {
+CURRICULA = {
     "uniform": lambda _: Uniform(Named({"walk": {"speed": 1}, "run": {"speed": 2}})),
     "box": lambda _: Uniform(Box([0.0, 0.0], [1.0, 2.0], names=["friction", "mass"]), ids=[0, 1, 2]),
     "product": lambda _: Staged(tasks=Product(size=[5, 9], lava=[False, True]), gate=Window(threshold=0.5)),
@@ -252,35 +259,33 @@ COURSES = {
 }
 
 
-@pytest.mark.parametrize("name", COURSES)
-def test_a_run_of_every_kind_of_course_is_replayed_as_recorded(cursus, tmp_path, name):
-    course = COURSES[name](tmp_path)
-    student = SteadyStudent(0.8, min(course.tasks.size, 10), win_steps=3, loss_steps=50)
-    run = practise(tmp_path / "run", course, 300, student)
+@pytest.mark.parametrize("name", CURRICULA)
+def test_a_run_of_every_kind_of_curriculum_is_replayed_as_recorded(cursus, tmp_path, name):
+    curriculum = CURRICULA[name](tmp_path)
+    graph = TaskGraph.independent(min(curriculum.tasks.size, 10))
+    world = World(graph, lengths=3, failure_lengths=50, student={"start": 0.8, "rate": 0.0})
+    run = practise(tmp_path / "run", curriculum, 300, world)
     assert as_json(cursus("replay", run, "--json"))["same"] is True
 
 
 def test_a_resumed_run_is_replayed_as_recorded(cursus, tmp_path):
-    def course():
+    def curriculum():
         return Staged(STAGES, gate=Window(threshold=0.6))
 
-    def student():
-        return ChainStudent(3, learning=0.05)
-
-    with Teacher(course(), seed=2, run=tmp_path / "run") as teacher:
-        room = Classroom(teacher, student(), num_envs=4)
+    with Teacher(curriculum(), seed=2, run=tmp_path / "run") as teacher:
+        rollouts = Rollouts(teacher, chain(3), num_envs=4)
         for episodes in (150, 250):
-            while room.episodes < episodes:
-                room.advance()
+            while rollouts.episodes < episodes:
+                rollouts.advance()
             if episodes == 150:
-                teacher.checkpoint(room.state())
-    with Teacher.resume(course(), tmp_path / "run") as teacher:
-        room = Classroom(teacher, student(), num_envs=4)
-        while room.episodes < 400:
-            room.advance()
+                teacher.checkpoint(rollouts.state())
+    with Teacher.resume(curriculum(), tmp_path / "run") as teacher:
+        rollouts = Rollouts(teacher, chain(3), num_envs=4)
+        while rollouts.episodes < 400:
+            rollouts.advance()
     data = as_json(cursus("replay", tmp_path / "run", "--json"))
     assert data["same"] is True
-    assert data["episodes"] == 400
+    assert data["episodes"] == rollouts.episodes >= 400
 
 
 def test_replay_tells_when_a_record_was_changed(cursus, broken_run):
@@ -318,7 +323,7 @@ def test_the_installed_command_works_in_a_process_of_its_own(run):
     assert "is not a run" in one_line(missing.stderr)
 
 
-@pytest.mark.parametrize("command", [["--help"], ["show", "--help"], ["explain", "--help"], ["students", "--help"]])
+@pytest.mark.parametrize("command", [["--help"], ["show", "--help"], ["explain", "--help"], ["compare", "--help"]])
 def test_help_is_at_hand(cursus, command):
     code, out, err = cursus(*command)
     assert (code, err) == (0, "")
@@ -328,7 +333,7 @@ def test_help_is_at_hand(cursus, command):
 def test_an_unknown_command_lists_those_there_are(cursus):
     code, out, err = cursus("shwo")
     assert (code, out) == (2, "")
-    for name in ("demo", "students", "show", "explain", "replay"):
+    for name in ("demo", "compare", "show", "explain", "replay"):
         assert name in err
 
 
@@ -420,7 +425,7 @@ def test_a_wrong_what_if_is_one_line_and_exit_code_2(cursus, run, setting, compl
     assert complaint in one_line(err)
 
 
-def test_what_if_without_a_gate_says_that_the_course_is_not_staged(cursus, tmp_path):
+def test_what_if_without_a_gate_says_that_the_curriculum_is_not_staged(cursus, tmp_path):
     run = practise(tmp_path / "run", Uniform(3), 20)
     code, _, err = cursus("explain", run, "--what-if", "gate.threshold=0.8")
     assert code == 2
@@ -438,8 +443,8 @@ def raw_controls(text):
 
 @pytest.fixture(scope="module")
 def nasty_run(tmp_path_factory):
-    course = Staged(NASTY, gate=Window(threshold=0.5, min_episodes=20))
-    return practise(tmp_path_factory.mktemp("runs") / "nasty", course, 400)
+    curriculum = Staged(NASTY, gate=Window(threshold=0.5, min_episodes=20))
+    return practise(tmp_path_factory.mktemp("runs") / "nasty", curriculum, 400)
 
 
 @pytest.mark.parametrize(
@@ -481,190 +486,7 @@ def test_control_characters_do_not_reach_the_terminal_in_an_error(cursus, nasty_
         assert raw_controls(err) == []
 
 
-# ---- students
-
-PLAN = """
-num_envs = 4
-mastery = 0.6
-most_episodes = 400
-
-[student]
-type = "ChainStudent"
-num_tasks = 3
-learning = 0.05
-gate = 1.0
-
-[tasks]
-type = "Named"
-names = ["a", "b", "c"]
-"""
-COURSE_TABLES = """
-[courses.uniform]
-type = "Uniform"
-
-[courses."staged, Window"]
-type = "Staged"
-gate = { type = "Window", threshold = 0.5, min_episodes = 20 }
-"""
-
-
-@pytest.fixture
-def students(cursus, tmp_path):
-    """Run the comparison with a small plan of one's own."""
-
-    def call(out, courses=COURSE_TABLES, *options, plan=PLAN):
-        file = tmp_path / "small.toml"
-        file.write_text(plan + courses)
-        return cursus("students", "--seeds", 1, "--out", out, "--config", file, *options)
-
-    return call
-
-
-def without_folders(summary):
-    return {name: course["students"] for name, course in summary["courses"].items()}
-
-
-def test_students_writes_summary_picture_and_runs(students, cursus, tmp_path):
-    out = tmp_path / "students"
-    code, said, err = students(out)
-    assert (code, err) == (0, "")
-    assert sorted(each.name for each in out.iterdir()) == ["staged-window", "students.png", "summary.json", "uniform"]
-    assert (out / "students.png").read_bytes().startswith(b"\x89PNG")
-    summary = json.loads((out / "summary.json").read_text())
-    assert list(summary["courses"]) == ["uniform", "staged, Window"]
-    assert summary["courses"]["staged, Window"]["run"] == str(out / "staged-window")
-    ((student,), (staged,)) = (course["students"] for course in summary["courses"].values())
-    assert set(student) == {"mastered", "episodes", "promotions", "false_promotions", "demotions"}
-    assert (student["promotions"], staged["promotions"]) == (0, 2)
-    assert staged["mastered"] is True
-    assert 0 < staged["episodes"] <= 400
-    assert f"staged, Window: after {staged['episodes']} episodes" in said
-
-
-def test_students_leaves_runs_that_can_be_looked_at(students, cursus, tmp_path):
-    _, said, _ = students(tmp_path / "students")
-    advice = [line.split()[1:] for line in said.split("\n") if line.startswith("  cursus ")]
-    assert [words[0] for words in advice] == ["show", "explain", "explain", "replay"]
-    for words in advice:
-        assert cursus(*words)[0] == 0
-
-
-def test_students_gives_the_same_numbers_every_time(students, tmp_path):
-    for name in ("one", "two"):
-        assert students(tmp_path / name)[0] == 0
-    first, second = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two"))
-    assert without_folders(first) == without_folders(second)
-    runs = [json.loads((tmp_path / name / "staged-window" / "config.json").read_text()) for name in ("one", "two")]
-    assert runs[0].pop("id") != runs[1].pop("id")
-    assert runs[0] == runs[1]
-
-
-def test_students_can_be_repeated_in_its_folder(students, tmp_path):
-    out = tmp_path / "students"
-    students(out)
-    before = json.loads((out / "summary.json").read_text())
-    code, _, err = students(out)
-    assert (code, err) == (0, "")
-    assert json.loads((out / "summary.json").read_text()) == before
-
-
-def test_students_as_json_prints_the_summary_alone(students, tmp_path):
-    assert students(tmp_path / "text")[0] == 0
-    data = as_json(students(tmp_path / "json", COURSE_TABLES, "--json"))
-    assert without_folders(data) == without_folders(json.loads((tmp_path / "text" / "summary.json").read_text()))
-
-
-def test_students_as_json_can_be_repeated_in_its_folder(students, tmp_path):
-    first = as_json(students(tmp_path / "students", COURSE_TABLES, "--json"))
-    assert as_json(students(tmp_path / "students", COURSE_TABLES, "--json")) == first
-
-
-def test_students_refuses_a_folder_that_holds_something_else(students, tmp_path):
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    code, said, err = students(out)
-    assert (code, said) == (2, "")
-    assert "holds something else" in one_line(err)
-    assert [each.name for each in out.iterdir()] == ["thesis.txt"]
-
-
-def test_students_never_removes_runs_that_are_not_its_own(students, tmp_path):
-    out = tmp_path / "runs"
-    practise(out / "precious", Uniform(3), 20)
-    (out / "summary.json").write_text('{"mine": true}')
-    students(out)
-    assert (out / "precious" / "events.jsonl").exists()
-
-
-def test_students_refuses_a_file_in_place_of_a_folder(students, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, err = students(tmp_path / "file")
-    assert code == 2
-    assert f"{tmp_path}/file" in one_line(err)
-
-
-def test_students_checks_all_courses_before_it_teaches_any(students, tmp_path):
-    out = tmp_path / "students"
-    students(out)
-    before = sorted(out.rglob("*"))
-    courses = '[courses.first]\ntype = "Uniform"\n[courses.second]\ntype = "Staged"\ngate = {type = "Wilsn"}\n'
-    code, said, err = students(out, courses)
-    assert (code, said) == (2, "")
-    assert "Did you mean 'Wilson'?" in one_line(err)
-    assert sorted(out.rglob("*")) == before
-
-
-def test_students_says_which_course_is_wrong(students, tmp_path):
-    courses = '[courses.first]\ntype = "Uniform"\n[courses.second]\ntype = "Staged"\ngate = {type = "Wilsn"}\n'
-    assert "second" in one_line(students(tmp_path / "students", courses)[2])
-
-
-@pytest.mark.parametrize(
-    ("plan", "courses", "complaint"),
-    [
-        (PLAN.replace("num_envs", "num_evns"), COURSE_TABLES, "Did you mean 'num_envs'?"),
-        (PLAN.replace("mastery = 0.6", 'mastery = "high"'), COURSE_TABLES, "mastery"),
-        (PLAN.replace("num_envs = 4", "num_envs = 0"), COURSE_TABLES, "num_envs=0"),
-        (PLAN.replace("learning", "lerning"), COURSE_TABLES, "Did you mean 'learning'?"),
-        (PLAN.replace("num_tasks = 3", "num_tasks = 4"), COURSE_TABLES, "student"),
-        (PLAN, "", "courses"),
-        (PLAN, "[courses]\n", "courses"),
-        (PLAN, "[courses.bare]\nids = [0]\n", "type"),
-        (PLAN, '[courses.space]\ntype = "Discrete"\nn = 3\n', "space"),
-        (PLAN, '[courses."A b"]\ntype = "Uniform"\n[courses."a, b"]\ntype = "Uniform"\n', "a, b"),
-    ],
-)
-def test_a_wrong_plan_is_one_line_and_exit_code_2(students, tmp_path, plan, courses, complaint):
-    code, said, err = students(tmp_path / "students", courses, plan=plan)
-    assert (code, said) == (2, "")
-    assert complaint in one_line(err)
-    assert not (tmp_path / "students").exists()
-
-
-def test_students_wants_at_least_one_student(cursus, tmp_path):
-    code, _, err = cursus("students", "--seeds", 0, "--out", tmp_path / "students")
-    assert code == 2
-    assert "seeds=0 must be an integer of at least 1" in one_line(err)
-
-
-def test_students_takes_stages_that_group_tasks(students, tmp_path):
-    courses = '[courses.groups]\ntype = "Staged"\nstages = { easy = [0, 1], hard = [2] }\n'
-    courses += 'gate = { type = "Window", threshold = 0.5, min_episodes = 20 }\n'
-    assert students(tmp_path / "students", courses)[0] == 0
-    summary = json.loads((tmp_path / "students" / "summary.json").read_text())
-    assert summary["courses"]["groups"]["students"][0]["promotions"] > 0
-
-
-@pytest.mark.parametrize("name", ["staged [fast]", "[/b]"])
-def test_students_prints_brackets_in_names_as_they_are(students, tmp_path, name):
-    code, said, _ = students(tmp_path / "students", f'[courses."{name}"]\ntype = "Uniform"\n')
-    assert code == 0
-    assert f"{name}: " in said
-    assert f"\n {name} " in said or f"\n{name} " in said
-
-
 def test_a_plot_leaves_no_curve_out():
-    names = [f"course {number}" for number in range(9)]
+    names = [f"curriculum {number}" for number in range(9)]
     legend = in_terminal({name: [(0.0, 0.0), (10.0, 1.0)] for name in names}, width=20).plain
     assert all(name in legend for name in names)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.sim import Classroom, SteadyStudent
+from cursus.sim import TaskGraph, World, simulate
+from rollouts import Player, Rollouts
 
 EPISODES = 3000
 SEEDS = 20
@@ -16,19 +17,26 @@ def make_teacher(seed: int, max_lag: int | None = None) -> cursus.Teacher:
     return cursus.Teacher(cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.70)), seed=seed, max_lag=max_lag)
 
 
-def student(seed: int) -> SteadyStudent:
-    return SteadyStudent(0.5, num_tasks=2, seed=seed, win_steps=20, loss_steps=200)
+WORLD = World(TaskGraph.independent(2), lengths=20, failure_lengths=200, student={"start": 0.5, "rate": 0.0})
 
 
 @pytest.mark.parametrize("num_envs", [1, 8, 64, 256])
 def test_a_student_with_fast_wins_is_never_promoted(num_envs: int) -> None:
     for seed in range(SEEDS):
         teacher = make_teacher(seed)
-        room = Classroom(teacher, student(seed), num_envs)
+        room = Rollouts(teacher, WORLD, num_envs, seed)
         while room.episodes < EPISODES:
             assert all(decision.kind != "promotion" for decision in room.advance()), f"promoted with seed {seed}"
         assert teacher.curriculum.status()["stages"][0]["success"] == pytest.approx(0.5, abs=0.25)
         assert teacher.counts.censored == 0
+
+
+def test_a_simulated_run_with_fast_wins_is_never_promoted() -> None:
+    """The same through real vector environments."""
+    curriculum = cursus.Staged(tasks=WORLD.tasks, gate=cursus.Wilson(threshold=0.70))
+    found = simulate(WORLD, curriculum, epochs=10, samples_per_epoch=100, num_envs=64)
+    assert found.episodes > 400
+    assert found.promotions == 0
 
 
 @pytest.mark.parametrize("num_envs", [64, 256])
@@ -44,7 +52,7 @@ def test_without_start_order_the_same_student_is_promoted(num_envs: int) -> None
 
 def _in_order_of_ending(num_envs: int, seed: int) -> list[bool]:
     """What a vector environment of `num_envs` reports first: at the start, only wins have had time to end."""
-    plays = student(seed)
+    plays = Player(WORLD, seed)
     ends_at = np.zeros(num_envs, dtype=np.int64)
     success = np.zeros(num_envs, dtype=bool)
     results: list[bool] = []

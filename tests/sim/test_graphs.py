@@ -21,9 +21,9 @@ sizes = st.integers(1, 40)
 
 def respects(graph: TaskGraph) -> bool:
     """Whether the order has every task once, after all that it needs."""
-    place = {task: number for number, task in enumerate(graph.order)}
-    return len(place) == graph.size == len(graph.order) and all(
-        place[each] < place[task] for task, needed in enumerate(graph.prerequisites) for each in needed
+    index = {task: number for number, task in enumerate(graph.order)}
+    return len(index) == graph.size == len(graph.order) and all(
+        index[each] < index[task] for task, needed in enumerate(graph.prerequisites) for each in needed
     )
 
 
@@ -118,14 +118,14 @@ def test_gates_open_with_the_competence_in_all_that_is_needed() -> None:
     ("prerequisites", "stuck"),
     [([[1], [0]], r"\[0, 1\]"), ([[], [2, 0], [3], [1]], r"\[1, 2, 3\]"), ([[1], [2], [0]], r"\[0, 1, 2\]")],
 )
-def test_tasks_that_need_one_another_in_a_circle_are_named(prerequisites: list[list[int]], stuck: str) -> None:
-    with pytest.raises(SettingsError, match=rf"the tasks {stuck} need one another in a circle"):
+def test_tasks_that_need_one_another_in_a_cycle_are_named(prerequisites: list[list[int]], stuck: str) -> None:
+    with pytest.raises(SettingsError, match=rf"the tasks {stuck} need one another in a cycle"):
         TaskGraph(prerequisites)
 
 
 @pytest.mark.parametrize("wrong", [[1, 2], 5, None, [[], None], [[], 0]])
 def test_prerequisites_are_a_list_of_lists(wrong: object) -> None:
-    with pytest.raises(SettingsError, match=r"Give for each task a list of those that it needs: \[\[\], \[0\], \[0, 1\]\]"):
+    with pytest.raises(SettingsError, match=r"for each task a list of those that it needs, such as \[\[\], \[0\], \[0, 1\]\]"):
         TaskGraph(wrong)  # type: ignore[arg-type]
 
 

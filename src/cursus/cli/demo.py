@@ -21,8 +21,8 @@ from rich.text import Text
 
 from cursus import config
 from cursus.cli import output
-from cursus.cli.looking import plain
 from cursus.cli.output import command_name, folder_name, make_room, write_summary
+from cursus.cli.runs import plain
 from cursus.errors import ConfigError, CursusError, MissingExtra
 from cursus.metrics import read_metrics
 from cursus.runs import read_events

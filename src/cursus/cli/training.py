@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cursus.cli.looking import plain
 from cursus.cli.output import command_name
+from cursus.cli.runs import plain
 from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra

@@ -1,18 +1,29 @@
-"""A laboratory without reinforcement learning: students made of equations, practising under a real teacher."""
+"""A simulator without reinforcement learning: simulated students practise under real curricula, at three speeds."""
 
-from cursus.sim.classroom import Classroom
-from cursus.sim.compare import compare
-from cursus.sim.dependency import DependencyStudents
-from cursus.sim.env import TaskDependencyEnv
-from cursus.sim.fast import fast_study
-from cursus.sim.fit import fit
+from cursus.sim.compare import Comparison, Estimate, compare
+from cursus.sim.fast import simulate_curriculum, simulate_vectorised
+from cursus.sim.fit import Fit, fit
 from cursus.sim.graphs import TaskGraph
-from cursus.sim.simulation import Simulation, simulate
-from cursus.sim.students import ChainStudent, SteadyStudent, Student
-from cursus.sim.study import Study, study
-from cursus.sim.worlds import World, with_special, world
+from cursus.sim.results import Simulation, Simulations
+from cursus.sim.simulate import TaskDependencyEnv, simulate
+from cursus.sim.students import SimulatedStudents
+from cursus.sim.worlds import World, make_world, with_special
 
 __all__ = [
-    "ChainStudent", "Classroom", "DependencyStudents", "Simulation", "SteadyStudent", "Student", "Study", "TaskDependencyEnv",
-    "TaskGraph", "World", "compare", "fast_study", "fit", "simulate", "study", "with_special", "world",
-]  # fmt: skip
+    "Comparison",
+    "Estimate",
+    "Fit",
+    "SimulatedStudents",
+    "Simulation",
+    "Simulations",
+    "TaskDependencyEnv",
+    "TaskGraph",
+    "World",
+    "compare",
+    "fit",
+    "make_world",
+    "simulate",
+    "simulate_curriculum",
+    "simulate_vectorised",
+    "with_special",
+]

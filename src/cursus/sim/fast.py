@@ -1,76 +1,161 @@
-"""The same studies for many students at once: every array has a row per student.
+"""Simulations without environments: one student under a curriculum, or many students at once, vectorised over seeds.
 
-For large studies: one core simulates millions of episodes per second. The equations of the students and the arithmetic of
-the curriculum are those of the slow path, called for all students together; with up to 16 tasks the draws are the same, and
-results agree to rounding, as a test shows. With more tasks a draw may fall on the other side of a border by rounding.
+The vectorised ones are for large studies: one core simulates millions of episodes per second. The equations of the students
+and the arithmetic of the curriculum are those of the other path, called for all students together. With up to 16 tasks the
+draws are the same and results agree to rounding; with more tasks rounding may decide a draw differently.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
+from cursus.curricula import Curriculum
 from cursus.curricula.progress import ResultScale
 from cursus.curricula.progress.base import BLOCK, has_moved, noise_after
 from cursus.curricula.progress.learning_progress import LearningProgress
 from cursus.errors import SettingsError
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count
-from cursus.sim.dependency import LEARNABLE, DependencyStudents
-from cursus.sim.worlds import World
-from cursus.types import FloatArray, IntArray
+from cursus.sim.results import CURVE_POINTS, MASTERY, Recorder, Simulation, Simulations, hardest_task
+from cursus.sim.students import LEARNABLE, SimulatedStudents
+from cursus.sim.worlds import CURRICULA, World, make_curriculum
+from cursus.types import Episodes, FloatArray, IntArray
 
 _CHUNK = 2048  # tickets whose random numbers are drawn at once, for every student
 _ROW = 16  # the width of a row in the tree of sums
 
 
-@dataclass(frozen=True)
-class FastStudy:
-    """What many students made of one course; the first axis of every array is the student."""
-
-    area: FloatArray
-    final: FloatArray
-    wasted: FloatArray
-    practised: FloatArray = field(repr=False)
-    competence: FloatArray = field(repr=False)
+GREEDY, FRONTIER, ORACLE = "greedy", "frontier", "oracle"
+ORACLES = (GREEDY, FRONTIER, ORACLE)
+"""Bounds that know the student, where a curriculum is asked for: every batch goes to the task that adds most now, or to the
+first task in the order of the graph that is not mastered; `oracle` is the better of the two."""
 
 
-class _FastCourse(ABC):
-    """Draws for all students, and learns from all of them."""
+def simulate_curriculum(
+    world: World,
+    curriculum: Curriculum | str,
+    *,
+    episodes: int = 20_000,
+    num_envs: int = 8,
+    seed: int = 0,
+    mastery: float = MASTERY,
+) -> Simulation:
+    """Let one student practise under a curriculum, without environments and teacher: draws and updates alone.
+
+    Args:
+        world: tasks and student.
+        curriculum: a curriculum for the tasks of the world, or the name of one in `CURRICULA` or `ORACLES`.
+        episodes: how many, at least 1 (default 20,000).
+        num_envs: episodes that are drawn and reported together, as by so many environments (default 8).
+        seed: of draws and results (default 0).
+        mastery: competence from which on a task counts as mastered (default 0.9).
+    """
+    for what, value in (("episodes", episodes), ("num_envs", num_envs)):
+        check_count(what, value)
+    if curriculum == ORACLE:
+        settings: dict[str, Any] = {"episodes": episodes, "num_envs": num_envs, "seed": seed, "mastery": mastery}
+        return max((simulate_curriculum(world, each, **settings) for each in (GREEDY, FRONTIER)), key=lambda each: each.area)
+    if isinstance(curriculum, str) and curriculum not in (*CURRICULA, *ORACLES):
+        raise SettingsError(f"curriculum {curriculum!r} is not known. Allowed: {', '.join([*CURRICULA, *ORACLES])}.")
+    taught = None if curriculum in (GREEDY, FRONTIER) else make_curriculum(curriculum, world, episodes)
+    students = world.students(seed=seed)
+    result = Simulation()
+    recorder = Recorder(result, world, students, mastery)
+    for first in range(0, episodes, num_envs):
+        size = min(num_envs, episodes - first)
+        luck = TicketStream(seed, first, size, purpose=Purpose.RESULTS).uniform()
+        if taught is None:
+            best = _greedy(students) if curriculum == GREEDY else _frontier(students, world, mastery)
+            tasks = np.repeat(best, size)
+        else:
+            draw = taught.sample(TicketStream(seed, first, size))
+            tasks = draw.tasks
+            recorder.judge(taught, taught.update(_episodes(world, students, tasks, draw.tags, luck, first)))
+        mean = recorder.practise(tasks)
+        if first >= len(result.curve) * max(episodes // CURVE_POINTS, 1):
+            result.curve.append(mean)
+        students.practise(tasks[None])
+    recorder.sum_up()
+    return result
+
+
+def _greedy(students: SimulatedStudents) -> IntArray:
+    """For each student the task that adds most now."""
+    best: IntArray = students.gains().argmax(axis=1)
+    return best
+
+
+def _frontier(students: SimulatedStudents, world: World, mastery: float) -> IntArray:
+    """For each student the first learnable task in the order of the graph that is not mastered; then the weakest."""
+    order = np.array([task for task in world.graph.order if world.learnable[task]])
+    competence = students.competence[:, order]
+    missing = competence < mastery
+    chosen: IntArray = order[np.where(missing.any(axis=1), missing.argmax(axis=1), competence.argmin(axis=1))]
+    return chosen
+
+
+def _episodes(
+    world: World, students: SimulatedStudents, tasks: IntArray, tags: IntArray, luck: FloatArray, first: int
+) -> Episodes:
+    score = students.play(tasks[None], luck[None])[0]
+    success = luck < students.success_rates(tasks[None])[0]
+    return Episodes(
+        ticket=np.arange(first, first + len(tasks), dtype=np.int64),
+        task=tasks,
+        tag=tags,
+        env=np.arange(len(tasks), dtype=np.int64),
+        success=success,
+        returns=score,
+        length=np.where(success, world.lengths[tasks], world.failure_lengths[tasks]),
+        score=score,
+        outcome=np.zeros(len(tasks), dtype=np.int8),
+    )
+
+
+class _ManyCurricula(ABC):
+    """A curriculum for each of many students: draws for all of them, and learns from all of them."""
 
     needs: tuple[str, ...] = ()
-    """Which random numbers a draw needs, in the order in which the slow path takes them."""
+    """Which random numbers a draw needs, in the order in which a curriculum takes them."""
 
     @abstractmethod
-    def draw(self, random: Mapping[str, Any], students: DependencyStudents) -> IntArray:
+    def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
         """Tasks of shape `(students, batch)`."""
 
-    def update(self, tasks: IntArray, values: FloatArray) -> None:  # noqa: B027 – most courses do not learn
+    def update(self, tasks: IntArray, values: FloatArray) -> None:  # noqa: B027 – most do not learn
         """Learn from results of this shape."""
 
 
-class _Uniform(_FastCourse):
+class _Uniform(_ManyCurricula):
     needs = ("tasks",)
 
-    def draw(self, random: Mapping[str, Any], students: DependencyStudents) -> IntArray:
-        whole: IntArray = random["tasks"]
-        return whole
+    def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
+        drawn: IntArray = random["tasks"]
+        return drawn
 
 
-class _Greedy(_FastCourse):
-    def draw(self, random: Mapping[str, Any], students: DependencyStudents) -> IntArray:
-        best = students.gain_of().argmax(axis=1)
-        return np.repeat(best[:, None], random["luck"].shape[1], axis=1)
+class _Greedy(_ManyCurricula):
+    def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
+        return np.repeat(_greedy(students)[:, None], random["luck"].shape[1], axis=1)
 
 
-class _Progress(_FastCourse):
+class _Frontier(_ManyCurricula):
+    def __init__(self, world: World, mastery: float) -> None:
+        self._world, self._mastery = world, mastery
+
+    def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
+        return np.repeat(_frontier(students, self._world, self._mastery)[:, None], random["luck"].shape[1], axis=1)
+
+
+class _Progress(_ManyCurricula):
     """`LearningProgress` with its default settings, for every student."""
 
-    needs = ("evenly", "place", "tasks")
+    needs = ("floor", "position", "tasks")
 
     def __init__(self, students: int, tasks: int) -> None:
         one = LearningProgress(tasks)
@@ -89,18 +174,18 @@ class _Progress(_FastCourse):
         self._episodes = 0
         self._weigh(np.arange(students))
 
-    def draw(self, random: Mapping[str, Any], students: DependencyStudents) -> IntArray:
+    def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
         sums = np.cumsum(self._weights, axis=1)
-        left = random["place"] * self._weights.sum(axis=1)[:, None]
+        left = random["position"] * self._weights.sum(axis=1)[:, None]
         tasks = np.count_nonzero(sums[:, None, :] <= left[:, :, None], axis=2)
         tasks = np.minimum(tasks, self._tasks - 1)
-        drawn: IntArray = np.where(random["evenly"] < self._floor, random["tasks"], tasks)
+        drawn: IntArray = np.where(random["floor"] < self._floor, random["tasks"], tasks)
         return drawn
 
     def update(self, tasks: IntArray, values: FloatArray) -> None:
-        places = self._offsets + tasks
+        indices = self._offsets + tasks
         for turn in range(tasks.shape[1]):  # one episode of every student at a time: no task occurs twice
-            now = places[:, turn]
+            now = indices[:, turn]
             self._counts[now] += 1
             self._notes[:, now] = self._measure.learn(tuple(self._notes[:, now]), self._counts[now], values[:, turn])
         start = self._episodes % BLOCK
@@ -111,9 +196,9 @@ class _Progress(_FastCourse):
             self._follow_scale()
 
     def _weigh_some(self, students: IntArray, tasks: IntArray) -> None:
-        places = students * self._tasks + tasks
+        indices = students * self._tasks + tasks
         scale: Any = ResultScale(noise=self._noise[students])  # type: ignore[arg-type]  # one number for each
-        scores = self._measure.scores(self._notes[:, places], self._counts[places], scale)
+        scores = self._measure.scores(self._notes[:, indices], self._counts[indices], scale)
         self._weights[students, tasks] = self._one.weight_of(scores, self._references[students])
 
     def _weigh(self, students: IntArray) -> None:
@@ -129,8 +214,8 @@ class _Progress(_FastCourse):
             self._weigh(np.array(moved))
 
     def _noise_moved(self, student: int) -> bool:
-        places = student * self._tasks + np.unique(self._block[student])
-        found = self._measure.noise(self._notes[:, places], self._counts[places])
+        indices = student * self._tasks + np.unique(self._block[student])
+        found = self._measure.noise(self._notes[:, indices], self._counts[indices])
         self._average[student] = noise_after(self._average[student], found)
         noise = self._average[student] or self._noise[student]
         if has_moved(noise, self._noise[student]):
@@ -139,57 +224,110 @@ class _Progress(_FastCourse):
         return False
 
 
-COURSES = ("uniform", "learning_progress", "greedy")
-"""What the fast path can do."""
+VECTORISED = ("uniform", "learning_progress", *ORACLES)
+"""What can be simulated for many students at once."""
 
 
-def fast_study(
-    name: str, world: World, *, students: int = 256, episodes: int = 20_000, batch: int = 8, first_seed: int = 0
-) -> FastStudy:
-    """What `study` finds for the seeds `first_seed …`, for all of them at once."""
-    check_count("students", students)
-    if name not in COURSES:
-        raise SettingsError(f"course {name!r} is not on the fast path. Allowed: {', '.join(COURSES)}.")
-    for what, value in (("episodes", episodes), ("batch", batch)):
+def simulate_vectorised(
+    world: World,
+    curriculum: str,
+    *,
+    students: int = 256,
+    episodes: int = 20_000,
+    num_envs: int = 8,
+    first_seed: int = 0,
+    mastery: float = MASTERY,
+) -> Simulations:
+    """What `simulate_curriculum` finds for many seeds, for all of them at once.
+
+    Args:
+        world: tasks and students.
+        curriculum: one of `VECTORISED`, with its default settings.
+        students: how many; student `i` has the seed `first_seed + i` (default 256).
+        episodes: of each student, a multiple of `num_envs` (default 20,000).
+        num_envs: episodes of a student that are drawn and reported together, a divisor of 256 (default 8).
+        first_seed: the seed of the first student (default 0).
+        mastery: competence from which on a task counts as mastered (default 0.9).
+    """
+    for what, value in (("students", students), ("episodes", episodes), ("num_envs", num_envs)):
         check_count(what, value)
-    if BLOCK % batch or episodes % batch:
-        raise SettingsError(f"batch={batch} must divide {BLOCK} and the number of episodes.")
+    if curriculum not in VECTORISED:
+        raise SettingsError(f"curriculum {curriculum!r} is not vectorised. Allowed: {', '.join(VECTORISED)}.")
+    if BLOCK % num_envs or episodes % num_envs:
+        raise SettingsError(f"num_envs={num_envs} must divide {BLOCK} and episodes={episodes}.")
     seeds = range(check_seed(first_seed), first_seed + students)
-    people = _people(world, seeds)
-    course = _make_course(name, students, world.tasks.size)
-    learnable, special = world.learnable, world.kinds != LEARNABLE
-    area, wasted = np.zeros(students), np.zeros(students)
-    practised = np.zeros((students, world.tasks.size))
-    rows = np.arange(students)[:, None]
-    batches = 0
-    for random in _random(seeds, course.needs, world.tasks.size, episodes, batch):
-        area += people.competence[:, learnable].mean(axis=1)
-        tasks = course.draw(random, people)
-        known = np.take_along_axis(people.competence, tasks, axis=1) >= 0.9
-        wasted += np.count_nonzero(special[tasks] | known, axis=1)
-        course.update(tasks, people.play(tasks, random["luck"]))
-        people.practise(tasks)
-        np.add.at(practised, (rows, tasks), 1.0)
-        batches += 1
-    final = people.competence[:, learnable].mean(axis=1)
-    return FastStudy(area / batches, final, wasted / episodes, practised, people.competence.copy())
+    if curriculum == ORACLE:
+        both = [
+            _simulate_many(world, _make(each, world, seeds, mastery), seeds, episodes, num_envs, mastery)
+            for each in (GREEDY, FRONTIER)
+        ]
+        return _better(*both)
+    return _simulate_many(world, _make(curriculum, world, seeds, mastery), seeds, episodes, num_envs, mastery)
 
 
-def _make_course(name: str, students: int, tasks: int) -> _FastCourse:
+def _make(name: str, world: World, seeds: range, mastery: float) -> _ManyCurricula:
     if name == "learning_progress":
-        return _Progress(students, tasks)
-    return _Uniform() if name == "uniform" else _Greedy()
+        return _Progress(len(seeds), world.tasks.size)
+    return {"uniform": _Uniform(), GREEDY: _Greedy(), FRONTIER: _Frontier(world, mastery)}[name]
 
 
-def _people(world: World, seeds: range) -> DependencyStudents:
+def _better(one: Simulations, other: Simulations) -> Simulations:
+    """For each student the one with the larger area."""
+    first = one.area >= other.area
+    columns = {}
+    for each in fields(Simulations)[1:]:
+        ours, theirs = getattr(one, each.name), getattr(other, each.name)
+        columns[each.name] = np.where(first.reshape(-1, *[1] * (ours.ndim - 1)), ours, theirs)
+    return Simulations(one.episodes, **columns)
+
+
+def _simulate_many(
+    world: World, curricula: _ManyCurricula, seeds: range, episodes: int, num_envs: int, mastery: float
+) -> Simulations:
+    students = _make_students(world, seeds)
+    learnable, special, last = world.learnable, world.kinds != LEARNABLE, hardest_task(world)
+    area, wasted = np.zeros(len(seeds)), np.zeros(len(seeds))
+    mastered, hardest = np.full(len(seeds), -1), np.full(len(seeds), -1)
+    practised = np.zeros((len(seeds), world.tasks.size), dtype=np.int64)
+    curve: list[FloatArray] = []
+    rows = np.arange(len(seeds))[:, None]
+    done = 0
+    for random in _random(seeds, curricula.needs, world.tasks.size, episodes, num_envs):
+        known = students.competence >= mastery
+        mean = students.competence[:, learnable].mean(axis=1)
+        area += mean
+        if done >= len(curve) * max(episodes // CURVE_POINTS, 1):
+            curve.append(mean)
+        hardest[(hardest < 0) & known[:, last]] = done
+        mastered[(mastered < 0) & known[:, learnable].all(axis=1)] = done
+        tasks = curricula.draw(random, students)
+        wasted += np.count_nonzero(special[tasks] | np.take_along_axis(known, tasks, axis=1), axis=1)
+        curricula.update(tasks, students.play(tasks, random["luck"]))
+        students.practise(tasks)
+        np.add.at(practised, (rows, tasks), 1)
+        done += num_envs
+    return Simulations(
+        episodes=episodes,
+        area=area / (done // num_envs),
+        final=students.competence[:, learnable].mean(axis=1),
+        wasted=wasted / episodes,
+        mastery=mastered,
+        hardest=hardest,
+        practised=practised,
+        competence=students.competence.copy(),
+        curve=np.stack(curve, axis=1),
+    )
+
+
+def _make_students(world: World, seeds: range) -> SimulatedStudents:
     """One student of every seed, each with the bias that it has alone."""
-    people = world.students(seed=seeds[0], students=len(seeds))
-    people.take_biases([world.students(seed=seed) for seed in seeds])
-    return people
+    students = world.students(seed=seeds[0], students=len(seeds))
+    students.take_biases([world.students(seed=seed) for seed in seeds])
+    return students
 
 
 def _random(seeds: range, needs: tuple[str, ...], tasks: int, episodes: int, batch: int) -> Iterator[dict[str, Any]]:
-    """For each batch the numbers that the slow path would draw, with a row for every seed."""
+    """For each batch the numbers that `simulate_curriculum` would draw, with a row for every seed."""
     chunk = _CHUNK // batch * batch
     for first in range(0, episodes, chunk):
         size = min(chunk, episodes - first)

@@ -1,4 +1,4 @@
-"""From the record of a real run to a student made of equations that learns about as its agent did."""
+"""Fit of a simulated student to the results of a real run."""
 
 from __future__ import annotations
 
@@ -27,28 +27,35 @@ _NAMES = ("start", "rate", "transfer", "forgetting")
 _LOW = np.array([0.001, 0.001, 0.001, 0.001])
 _HIGH = np.array([0.5, 20.0, 1.0, 20.0])
 _CANDIDATES, _ELITE, _GENERATIONS = 192, 24, 25
-_LEAST_CHANCE = 0.005
+_LEAST_RATE = 0.005
 _MOST_TASKS = 10_000
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A student's parameters, and how much better they explain the results than a steady rate per task."""
+    """Parameters of a simulated student, and how much better they explain the results than a constant rate per task."""
 
     start: float
+    """Competence at the beginning."""
     rate: float
+    """Learning rate."""
     transfer: float
+    """Weight of practice in prerequisites."""
     forgetting: float
+    """Weight of the decay."""
     samples_per_epoch: int
+    """Episodes after which the student learns from them."""
     episodes: int
+    """Episodes of the run."""
     log_likelihood: float
     """Per episode."""
     steady_log_likelihood: float
     """Per episode, of the model in which every task has its mean success rate all the time."""
     prerequisites: list[list[int]]
+    """Which task needs which, see `TaskGraph`."""
 
     def world(self) -> World:
-        """A world with such students."""
+        """A world with such a student."""
         student = {name: getattr(self, name) for name in _NAMES}
         return World(TaskGraph(self.prerequisites), student={**student, "samples_per_epoch": self.samples_per_epoch})
 
@@ -56,9 +63,14 @@ class Fit:
 def fit(run: str | Path, graph: TaskGraph | None = None, *, samples_per_epoch: int = 40, seed: int = 0) -> Fit:
     """Fit learning rate, transfer, forgetting and the competence at the start to the results of a run.
 
-    `graph` says which task needs which; without one, every task needs the one before it. The fit is saved in the run folder.
     Parameters are found by the cross-entropy method: candidates are drawn, the likeliest kept, and the next ones drawn around
-    those.
+    those. The fit is saved in the run folder.
+
+    Args:
+        run: the run folder.
+        graph: which task needs which (default: a chain, in which every task needs the one before it).
+        samples_per_epoch: episodes after which the student learns from them (default 40).
+        seed: of the search (default 0).
     """
     check_count("samples_per_epoch", samples_per_epoch)
     tasks, success = _results(run)
@@ -111,11 +123,11 @@ def _size(run: str | Path) -> int:
 
 
 def _search(graph: TaskGraph, tasks: IntArray, success: FloatArray, epoch: int, seed: int) -> tuple[FloatArray, float]:
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     centre, spread = np.log(np.sqrt(_LOW * _HIGH)), np.log(_HIGH / _LOW) / 3
     best, highest = np.exp(centre), -np.inf
     for _ in range(_GENERATIONS):
-        drawn = np.clip(np.exp(dice.normal(centre, spread, (_CANDIDATES, len(_NAMES)))), _LOW, _HIGH)
+        drawn = np.clip(np.exp(rng.normal(centre, spread, (_CANDIDATES, len(_NAMES)))), _LOW, _HIGH)
         likelihoods = _likelihoods(graph, drawn, tasks, success, epoch)
         order = np.argsort(-likelihoods)[:_ELITE]
         if likelihoods[order[0]] > highest:
@@ -126,7 +138,7 @@ def _search(graph: TaskGraph, tasks: IntArray, success: FloatArray, epoch: int, 
 
 
 def _likelihoods(graph: TaskGraph, drawn: FloatArray, tasks: IntArray, success: FloatArray, epoch: int) -> FloatArray:
-    """The log-likelihood of all results under each candidate, by the equations of `DependencyStudents`."""
+    """The log-likelihood of all results under each candidate, by the equations of `SimulatedStudents`."""
     start, rate, transfer, forgetting = (column[:, None] for column in drawn.T)
     competence = np.repeat(start, graph.size, axis=1)
     links = graph.links()
@@ -135,8 +147,8 @@ def _likelihoods(graph: TaskGraph, drawn: FloatArray, tasks: IntArray, success: 
         now, won = tasks[first : first + epoch], success[first : first + epoch]
         practised = np.bincount(now, minlength=graph.size).astype(float)
         wins = np.bincount(now, weights=won, minlength=graph.size)
-        chance = np.clip(competence, _LEAST_CHANCE, 1.0 - _LEAST_CHANCE)
-        total += np.log(chance) @ wins + np.log1p(-chance) @ (practised - wins)
+        success_rate = np.clip(competence, _LEAST_RATE, 1.0 - _LEAST_RATE)
+        total += np.log(success_rate) @ wins + np.log1p(-success_rate) @ (practised - wins)
         moved = np.zeros(graph.size)
         np.add.at(moved, links[0], practised[links[1]])
         growth = (practised + transfer * moved) * gates(competence, links) * (1.0 - competence)
@@ -147,5 +159,5 @@ def _likelihoods(graph: TaskGraph, drawn: FloatArray, tasks: IntArray, success: 
 def _steady(tasks: IntArray, success: FloatArray, size: int) -> float:
     counts = np.bincount(tasks, minlength=size)
     wins = np.bincount(tasks, weights=success, minlength=size)
-    rates = np.clip(wins / np.maximum(counts, 1), _LEAST_CHANCE, 1.0 - _LEAST_CHANCE)
+    rates = np.clip(wins / np.maximum(counts, 1), _LEAST_RATE, 1.0 - _LEAST_RATE)
     return float(wins @ np.log(rates) + (counts - wins) @ np.log1p(-rates))

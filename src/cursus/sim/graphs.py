@@ -1,4 +1,4 @@
-"""Which task needs which."""
+"""Task graphs: which task is a prerequisite of which."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from cursus.types import FloatArray, IntArray
 
 
 class TaskGraph:
-    """For every task those that must be mastered before it: its prerequisites. A graph without circles.
+    """An acyclic graph of tasks: for every task those that must be mastered before it.
 
     The direction is always the same: an entry points from a task to what it needs. In `chain(3)` task 1 needs task 0 and
     task 2 needs task 1, so that task 2 is learned last.
+
+    Args:
+        prerequisites: for each task the ids of the tasks that it needs, such as `[[], [0], [0, 1]]`.
 
     >>> TaskGraph.chain(3).prerequisites
     ((), (0,), (1,))
@@ -30,8 +33,8 @@ class TaskGraph:
             given = [tuple(needed) for needed in prerequisites]
         except TypeError:
             raise SettingsError(
-                f"prerequisites={prerequisites!r:.80} will not do. Give for each task a list of those that it needs: "
-                "[[], [0], [0, 1]]."
+                f"prerequisites must hold for each task a list of those that it needs, such as [[], [0], [0, 1]], "
+                f"got {prerequisites!r:.80}."
             ) from None
         size = len(given)
         check_count("the number of tasks", size)
@@ -41,9 +44,9 @@ class TaskGraph:
                 if not number or not 0 <= each < size or each == task:
                     raise SettingsError(f"task {task} cannot need {each!r}: the others run from 0 to {size - 1}.")
         self.prerequisites = tuple(tuple(sorted({int(each) for each in needed})) for needed in given)
-        self._order = self._without_circles()
+        self._order = self._sorted()
 
-    def _without_circles(self) -> list[int]:
+    def _sorted(self) -> list[int]:
         """The tasks in an order in which each comes after all that it needs."""
         missing = [len(needed) for needed in self.prerequisites]
         dependents: list[list[int]] = [[] for _ in missing]
@@ -58,7 +61,7 @@ class TaskGraph:
                     order.append(dependent)
         if len(order) < len(missing):
             stuck = [task for task, count in enumerate(missing) if count]
-            raise SettingsError(f"the tasks {stuck[:10]} need one another in a circle: none of them can ever be learned.")
+            raise SettingsError(f"the tasks {stuck[:10]} need one another in a cycle: none of them can ever be learned.")
         return order
 
     @property
@@ -68,7 +71,7 @@ class TaskGraph:
 
     @property
     def order(self) -> list[int]:
-        """An order in which every task comes after all that it needs: the order of a perfect textbook."""
+        """A topological order: every task comes after all that it needs."""
         return list(self._order)
 
     def depths(self) -> IntArray:
@@ -86,26 +89,26 @@ class TaskGraph:
 
     @classmethod
     def chain(cls, size: int) -> TaskGraph:
-        """Every task needs the one before it; the last is learned last."""
+        """A chain of `size` tasks: each needs the one before it, and the last is learned last."""
         check_count("size", size)
         return cls([[task - 1] if task else [] for task in range(size)])
 
     @classmethod
     def reversed_chain(cls, size: int) -> TaskGraph:
-        """Every task needs the one *after* it, as in the existing simulator: the last is learned first."""
+        """A chain of `size` tasks in which each needs the one *after* it, as in the existing simulator."""
         check_count("size", size)
         return cls([[task + 1] if task + 1 < size else [] for task in range(size)])
 
     @classmethod
     def tree(cls, size: int, *, branches: int = 2) -> TaskGraph:
-        """Every task needs the one above it, which `branches` tasks share."""
+        """A tree of `size` tasks: each needs its parent, which has `branches` children (default 2)."""
         check_count("size", size)
         check_count("branches", branches)
         return cls([[(task - 1) // branches] if task else [] for task in range(size)])
 
     @classmethod
     def grid(cls, width: int, height: int) -> TaskGraph:
-        """Every task needs its neighbours to the left and above."""
+        """A grid of `width` by `height` tasks: each needs its neighbours to the left and above."""
         check_count("width", width)
         check_count("height", height)
         needed = []
@@ -117,28 +120,34 @@ class TaskGraph:
 
     @classmethod
     def random(cls, size: int, *, density: float = 0.3, seed: int = 0) -> TaskGraph:
-        """Every task needs each of up to three others of lower number with this probability."""
+        """A random acyclic graph: each task needs up to three tasks of lower id.
+
+        Args:
+            size: number of tasks.
+            density: probability that a task needs each of its three candidates, in [0, 1] (default 0.3).
+            seed: of the random choices (default 0).
+        """
         check_count("size", size)
         check_share("density", density)
-        dice = generator(check_seed(seed), 0)
+        rng = generator(check_seed(seed), 0)
         tasks = np.arange(size)
-        first, second, third = (dice.integers(np.maximum(tasks - taken, 1)) for taken in range(3))
+        first, second, third = (rng.integers(np.maximum(tasks - taken, 1)) for taken in range(3))
         second += second >= first  # each is drawn from the numbers that those before it have left
         third += third >= np.minimum(first, second)
         third += third >= np.maximum(first, second)
         candidates = np.stack([first, second, third], axis=1)
-        needed = (dice.random((size, 3)) < density) & (np.arange(3) < tasks[:, None])
+        needed = (rng.random((size, 3)) < density) & (np.arange(3) < tasks[:, None])
         return cls([row[chosen].tolist() for row, chosen in zip(candidates, needed, strict=True)])
 
     @classmethod
     def independent(cls, size: int) -> TaskGraph:
-        """No task needs another."""
+        """A graph of `size` tasks without prerequisites."""
         check_count("size", size)
         return cls([[] for _ in range(size)])
 
     @classmethod
     def read(cls, path: str | Path) -> TaskGraph:
-        """A graph from a JSON file: `{"prerequisites": [[], [0], [0, 1]]}`."""
+        """The graph in the JSON file at `path`: `{"prerequisites": [[], [0], [0, 1]]}`."""
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(found["prerequisites"])
@@ -155,7 +164,12 @@ class TaskGraph:
 
 
 def gates(competence: FloatArray, links: tuple[IntArray, IntArray]) -> FloatArray:
-    """How open each task is: the competence in all that it needs, multiplied. `competence` is `(students, tasks)`."""
+    """The gate of each task: the product of the competence in its prerequisites.
+
+    Args:
+        competence: shape `(students, tasks)`.
+        links: pairs of task and prerequisite, see `TaskGraph.links`.
+    """
     tasks, needed = links
     opened = np.ones_like(competence)
     if len(tasks):

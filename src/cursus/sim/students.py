@@ -1,172 +1,222 @@
-"""Students made of equations."""
+"""Simulated learners, vectorised over seeds: competence in tasks that depend on one another, changed by practice."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from cursus.errors import StateError
-from cursus.randomness import Purpose, TicketStream, check_seed
-from cursus.settings import check_count, check_share
-from cursus.types import BoolArray, FloatArray, IntArray, Tree
+from cursus.errors import SettingsError, StateError
+from cursus.randomness import generator
+from cursus.settings import check_count, check_kind, check_positive, check_share
+from cursus.sim.graphs import TaskGraph, gates
+from cursus.types import FloatArray, IntArray, Tree
 
+Observed = Literal["success", "reward"]
+Transfer = Literal["prerequisites", "dependents"]
 
-class Student(ABC):
-    """Something that succeeds at a task with a known chance, and may get better by practising.
-
-    The outcome of an episode is a function of the student's seed, the ticket and the chance at its start, so that a
-    run gives the same results whatever else happens.
-    """
-
-    def __init__(self, seed: int, win_steps: int, loss_steps: int) -> None:
-        check_count("win_steps", win_steps)
-        check_count("loss_steps", loss_steps)
-        self._seed = check_seed(seed)
-        self._win_steps = win_steps
-        self._loss_steps = loss_steps
-
-    @abstractmethod
-    def chances(self) -> FloatArray:
-        """The true chance of success at every task."""
-
-    @abstractmethod
-    def practise(self, tasks: IntArray) -> None:
-        """Learn from having played these tasks, in this order."""
-
-    @abstractmethod
-    def state(self) -> Tree:
-        """Everything that `load` needs."""
-
-    @abstractmethod
-    def load(self, state: Tree) -> None:
-        """Continue from a state."""
-
-    @abstractmethod
-    def settings(self) -> Mapping[str, Any]:
-        """The keyword arguments that make this student again."""
-
-    def play(self, tickets: IntArray, tasks: IntArray) -> tuple[BoolArray, IntArray]:
-        """Whether each episode will succeed, and after how many steps."""
-        if len(tickets) and tickets[-1] - tickets[0] == len(tickets) - 1:  # consecutive, as they nearly always are
-            luck = TicketStream(self._seed, int(tickets[0]), len(tickets), purpose=Purpose.RESULTS).uniform()
-        else:
-            luck = np.array([TicketStream(self._seed, int(t), 1, purpose=Purpose.RESULTS).uniform()[0] for t in tickets])
-        success = luck < self.chances()[tasks]
-        return success, np.where(success, self._win_steps, self._loss_steps).astype(np.int64)
+LEARNABLE, IMPOSSIBLE, MASTERED, COIN = range(4)
+"""Kinds of tasks; the success rate of the last three never changes."""
+KINDS = ("learnable", "impossible", "mastered", "coin")
+CONSTANT = {IMPOSSIBLE: 0.0, MASTERED: 1.0, COIN: 0.5}
+"""Their success rates."""
 
 
-class SteadyStudent(Student):
-    """Always the same chance at every task: for measuring what a gate does."""
+class SimulatedStudents:
+    """Many students at once, each with a competence P in [0, 1] for every task of a graph.
 
-    def __init__(self, success: float, num_tasks: int, *, seed: int = 0, win_steps: int = 1, loss_steps: int = 1) -> None:
-        super().__init__(seed, win_steps, loss_steps)
-        check_share("success", success)
-        self._chances = np.full(num_tasks, float(success))
+    Practice is taken in at the end of an epoch of S samples. With `c` the samples of each task in that epoch::
 
-    def chances(self) -> FloatArray:
-        """The same for all."""
-        return self._chances
+        stimulus = c + transfer · (samples of the tasks that it profits from)
+        growth   = stimulus · gate · (1 − P),   gate = product of P over the prerequisites (1 if there are none)
+        P       ← clip(P + (growth − forgetting · P) · rate / S, 0, 1)
 
-    def practise(self, tasks: IntArray) -> None:
-        """Nothing changes."""
+    A student with `rate=0` does not learn: its success rate is `start`, whatever it practises, as tests of gates need it.
 
-    def state(self) -> Tree:
-        """There is none."""
-        return {}
-
-    def load(self, state: Tree) -> None:
-        """There is nothing to load."""
-
-    def settings(self) -> Mapping[str, Any]:
-        """The keyword arguments."""
-        return {
-            "success": float(self._chances[0]),
-            "num_tasks": len(self._chances),
-            "seed": self._seed,
-            "win_steps": self._win_steps,
-            "loss_steps": self._loss_steps,
-        }
-
-
-class ChainStudent(Student):
-    """Skills on a chain: each task needs the one before it.
-
-    With competence `p` in [0, 1] for each task, practising task `i` once changes
-
-    - the task itself by `learning · g · (1 − p_i)`, with the gate `g = p_{i−1} ** gate` (1 for the first task);
-    - its neighbours by `transfer` of that, each by its own gate;
-    - every other task by `−forgetting · (p_j − start)`.
-
-    The chance of success is `p`. The last task is learned last, whatever is practised.
+    Args:
+        graph: which task needs which.
+        students: number of students, each a row of all arrays (default 1).
+        start: competence in every learnable task at the beginning, in [0, 1] (default 0.01).
+        transfer: weight of practice in related tasks, at least 0 (default 0.3).
+        transfer_from: the related tasks: `"prerequisites"` (default) or `"dependents"`.
+        forgetting: weight of the decay, at least 0 (default 0.05).
+        rate: learning rate, at least 0 (default 0.1).
+        samples_per_epoch: episodes after which a student learns from them, S in the equations (default 40).
+        observed: `"success"` (default): an episode succeeds with probability P. `"reward"`: its score is
+            `clip(0.5 + P + bias + N(0, noise), 0, 1)`, as in the existing simulator.
+        bias: standard deviation of the bias of each task in rewards (default 0.05).
+        noise: standard deviation of the noise in rewards (default 0.01).
+        kinds: for each task 0 learnable (default), 1 impossible, 2 mastered from the start, 3 a coin flip; the competence
+            in the last three never changes.
+        seed: of the biases (default 0).
     """
 
     def __init__(
         self,
-        num_tasks: int = 5,
+        graph: TaskGraph,
         *,
+        students: int = 1,
+        start: float = 0.01,
+        transfer: float = 0.3,
+        transfer_from: Transfer = "prerequisites",
+        forgetting: float = 0.05,
+        rate: float = 0.1,
+        samples_per_epoch: int = 40,
+        observed: Observed = "success",
+        bias: float = 0.05,
+        noise: float = 0.01,
+        kinds: ArrayLike | None = None,
         seed: int = 0,
-        start: float = 0.02,
-        learning: float = 0.02,
-        gate: float = 3.0,
-        transfer: float = 0.05,
-        forgetting: float = 0.0003,
-        win_steps: int = 20,
-        loss_steps: int = 60,
     ) -> None:
-        super().__init__(seed, win_steps, loss_steps)
-        check_count("num_tasks", num_tasks)
-        for name, value in (
-            ("start", start),
-            ("learning", learning),
-            ("transfer", transfer),
-            ("forgetting", forgetting),
-        ):
-            check_share(name, value)
-        check_share("gate", gate, high=100.0)
-        self._start, self._learning, self._gate = start, learning, gate
-        self._transfer, self._forgetting = transfer, forgetting
-        self._competence = np.full(num_tasks, float(start))
+        check_kind("graph", graph, TaskGraph, "TaskGraph.chain(10)")
+        check_count("students", students)
+        check_count("samples_per_epoch", samples_per_epoch)
+        check_share("start", start)
+        weights = {"transfer": transfer, "forgetting": forgetting, "rate": rate, "bias": bias, "noise": noise}
+        for name, value in weights.items():
+            check_positive(name, value, zero=True)
+        for name, chosen, allowed in (("observed", observed, Observed), ("transfer_from", transfer_from, Transfer)):
+            if chosen not in get_args(allowed):
+                raise SettingsError(f"{name}={chosen!r} is not known. Allowed: {', '.join(get_args(allowed))}.")
+        self.graph = graph
+        self._settings = {
+            **weights,
+            "students": students,
+            "start": start,
+            "transfer_from": transfer_from,
+            "samples_per_epoch": samples_per_epoch,
+            "observed": observed,
+            "seed": seed,
+        }
+        self.kinds = np.zeros(graph.size, dtype=np.int64) if kinds is None else np.asarray(kinds, dtype=np.int64)
+        if self.kinds.shape != (graph.size,) or not np.isin(self.kinds, range(len(KINDS))).all():
+            raise SettingsError(
+                f"kinds must hold for each of {graph.size} tasks the index of its kind in {KINDS}, got {kinds!r:.60}."
+            )
+        self._constant = self.kinds != LEARNABLE
+        self._links = graph.links()
+        self._samples_per_epoch, self._rate, self._forgetting = samples_per_epoch, rate, forgetting
+        self._transfer, self._transfer_from = transfer, transfer_from
+        self._observed, self._noise = observed, noise
+        self.competence = np.full((students, graph.size), float(start))
+        for kind, value in CONSTANT.items():
+            self.competence[:, self.kinds == kind] = value
+        self._bias = generator(seed, 1).normal(0.0, bias, (students, graph.size)) if bias else np.zeros_like(self.competence)
+        self._practised = np.zeros((students, graph.size))
+        self._samples = 0
 
-    def chances(self) -> FloatArray:
-        """The competence in every task."""
-        return self._competence
+    def play(self, tasks: IntArray, luck: FloatArray) -> FloatArray:
+        """The score of each episode.
+
+        Args:
+            tasks: shape `(students, episodes)`.
+            luck: uniform random numbers in [0, 1) of the same shape.
+        """
+        rates = np.take_along_axis(self.competence, tasks, axis=1)
+        if self._observed == "success":
+            return (luck < rates).astype(np.float64)
+        seen = observed_reward(self.skills(tasks), luck, self._noise)
+        seen[self._constant[tasks]] = (luck < rates)[self._constant[tasks]]
+        return seen
+
+    def skills(self, tasks: IntArray) -> FloatArray:
+        """The competence of each student in these `tasks`, shape `(students, episodes)`; in rewards with its bias."""
+        found = np.take_along_axis(self.competence, tasks, axis=1)
+        if self._observed == "reward":
+            found = found + np.take_along_axis(self._bias, tasks, axis=1)
+        return found
 
     def practise(self, tasks: IntArray) -> None:
-        """One step of the equations per episode."""
-        p, last = self._competence, len(self._competence) - 1
-        for task in tasks.tolist():
-            practised = p[task]
-            p -= self._forgetting * (p - self._start)
-            p[task] = practised
-            for place, share in ((task - 1, self._transfer), (task, 1.0), (task + 1, self._transfer)):
-                if 0 <= place <= last:
-                    gate = 1.0 if place == 0 else p[place - 1] ** self._gate
-                    p[place] += share * self._learning * gate * (1.0 - p[place])
+        """Count episodes of these `tasks`, shape `(students, episodes)`, and learn at the end of every epoch."""
+        done = 0
+        while done < tasks.shape[1]:
+            part = tasks[:, done : done + max(self._samples_per_epoch - self._samples, 1)]
+            rows = np.broadcast_to(np.arange(len(part))[:, None], part.shape)
+            np.add.at(self._practised, (rows, part), 1.0)
+            self._samples += part.shape[1]
+            done += part.shape[1]
+            if self._samples >= self._samples_per_epoch:
+                self._learn()
+
+    def _learn(self) -> None:
+        stimulus = self._practised + self._transfer * self._transferred()
+        growth = stimulus * gates(self.competence, self._links) * (1.0 - self.competence)
+        step = (growth - self._forgetting * self.competence) * self._rate / self._samples_per_epoch
+        moved = np.clip(self.competence + step, 0.0, 1.0)
+        self.competence = np.where(self._constant, self.competence, moved)
+        self._practised = np.zeros_like(self._practised)
+        self._samples = 0
+
+    def _transferred(self) -> FloatArray:
+        tasks, needed = self._links
+        profits, source = (tasks, needed) if self._transfer_from == "prerequisites" else (needed, tasks)
+        moved = np.zeros_like(self._practised)
+        np.add.at(moved.T, profits, self._practised[:, source].T)
+        return moved
+
+    def success_rates(self, tasks: IntArray) -> FloatArray:
+        """The true success rate in each of these `tasks`, shape `(students, episodes)`."""
+        own = np.take_along_axis(self.competence, tasks, axis=1)
+        return np.where(self._constant[tasks], own, self.skills(tasks))
+
+    def take_biases(self, others: Sequence[SimulatedStudents]) -> None:
+        """Give each student the bias of one of the `others`, each of which is one student alone."""
+        self._bias = np.concatenate([other._bias for other in others])
+
+    def gains(self) -> FloatArray:
+        """How much an episode of each task would add to the sum of competence, up to a factor: what a greedy oracle knows."""
+        room = gates(self.competence, self._links) * (1.0 - self.competence) * ~self._constant
+        tasks, needed = self._links
+        profits, source = (tasks, needed) if self._transfer_from == "prerequisites" else (needed, tasks)
+        gain: FloatArray = room.copy()
+        np.add.at(gain.T, source, self._transfer * room[:, profits].T)
+        return gain
 
     def state(self) -> Tree:
-        """The competence."""
-        return {"competence": self._competence.copy()}
+        """Competence, and what was practised since the last epoch."""
+        return {"competence": self.competence.copy(), "practised": self._practised.copy(), "samples": self._samples}
 
     def load(self, state: Tree) -> None:
-        """Continue with a competence."""
-        competence = np.array(state["competence"], dtype=np.float64)
-        if competence.shape != self._competence.shape:
-            raise StateError(f"a student of {len(self._competence)} tasks cannot load {len(competence)}.")
-        self._competence = competence
+        """Continue from a state."""
+        if not isinstance(state, Mapping) or np.shape(state.get("competence", ())) != self.competence.shape:
+            raise StateError(
+                f"this is not the state of {self.competence.shape[0]} student(s) of {self.competence.shape[1]} tasks."
+            )
+        self.competence = np.array(state["competence"], dtype=np.float64)
+        self._practised = np.array(state["practised"], dtype=np.float64)
+        self._samples = int(state["samples"])
 
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments."""
-        return {
-            "num_tasks": len(self._competence),
-            "seed": self._seed,
-            "start": self._start,
-            "learning": self._learning,
-            "gate": self._gate,
-            "transfer": self._transfer,
-            "forgetting": self._forgetting,
-            "win_steps": self._win_steps,
-            "loss_steps": self._loss_steps,
-        }
+        return {"graph": self.graph, **self._settings, "kinds": self.kinds.tolist()}
+
+
+def observed_reward(skills: FloatArray, luck: FloatArray, noise: float) -> FloatArray:
+    """The reward of the existing simulator: clip(0.5 + skill + N(0, noise), 0, 1), with the noise taken from `luck`."""
+    seen: FloatArray = np.clip(0.5 + skills + noise * _normal(luck), 0.0, 1.0)
+    return seen
+
+
+def _normal(luck: FloatArray) -> FloatArray:
+    """Standard normal numbers from uniform ones, by inverting the distribution (Acklam's approximation, error 1e-9)."""
+    a = (-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.3577518672690, -30.66479806614716, 2.506628277459239)
+    b = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
+    c = (
+        -0.007784894002430293,
+        -0.3223964580411365,
+        -2.400758277161838,
+        -2.549732539343734,
+        4.374664141464968,
+        2.938163982698783,
+    )
+    d = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
+    p = np.clip(luck, 2.0**-54, 1.0 - 2.0**-53)
+    middle = p - 0.5
+    square = middle * middle
+    central = middle * np.polyval(a, square) / np.polyval(b, square)
+    tail = np.sqrt(-2.0 * np.log(np.minimum(p, 1.0 - p)))
+    outer = np.polyval(c, tail) / np.polyval(d, tail)
+    value: FloatArray = np.where(np.abs(middle) <= 0.47575, central, np.where(middle < 0, outer, -outer))
+    return value

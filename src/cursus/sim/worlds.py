@@ -1,72 +1,94 @@
-"""Worlds to try a curriculum in: which tasks there are, what each needs, and how a student learns."""
+"""Simulated worlds to try a curriculum in, and curricula for them, by name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from inspect import signature
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from cursus.config import unknown
+from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe
-from cursus.sim.dependency import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, DependencyStudents
 from cursus.sim.graphs import TaskGraph
+from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents
 from cursus.tasks import Discrete, Named, TaskSpace
 from cursus.types import BoolArray, IntArray
 
 _NAMED_TASKS = 10_000
+_STUDENT_KEYS = [key for key in signature(SimulatedStudents).parameters if key not in ("graph", "kinds", "students", "seed")]
 
 
 class World:
-    """A graph of tasks, their kinds and lengths, and the equations of the student.
+    """A graph of tasks, their kinds and lengths, and the settings of the simulated student.
 
-    `lengths` are steps per episode, 1 unless given. `student` are settings of `DependencyStudents` other than its defaults.
+    Args:
+        graph: which task needs which.
+        kinds: for each task 0 learnable (default), 1 impossible, 2 mastered from the start, 3 a coin flip.
+        lengths: steps of an episode, at least 1: one integer, or one for each task (default 1).
+        failure_lengths: steps of an episode that fails (default: as `lengths`).
+        student: settings of `SimulatedStudents` other than its defaults, such as `{"rate": 0.3}`.
     """
 
     def __init__(
         self,
         graph: TaskGraph,
         *,
-        kinds: Any = None,
-        lengths: Any = None,
+        kinds: ArrayLike = 0,
+        lengths: ArrayLike = 1,
+        failure_lengths: ArrayLike | None = None,
         student: Mapping[str, Any] | None = None,
     ) -> None:
         check_kind("graph", graph, TaskGraph, "TaskGraph.chain(10)")
         self.graph = graph
         self.kinds = self._column("kinds", kinds, least=0)
         self.lengths = self._column("lengths", lengths, least=1)
+        self.failure_lengths = self.lengths if failure_lengths is None else self._column("failure_lengths", failure_lengths, 1)
         if not np.isin(self.kinds, range(len(KINDS))).all():
-            raise SettingsError(f"kinds are numbers from 0 to {len(KINDS) - 1}: {', '.join(KINDS)}.")
+            raise SettingsError(f"kinds must be integers from 0 to {len(KINDS) - 1} ({', '.join(KINDS)}), got {kinds!r:.60}.")
         self.student = dict(student or {})
+        for key in self.student:
+            if key not in _STUDENT_KEYS:
+                raise SettingsError(f"student: {unknown(key, _STUDENT_KEYS)}")
         self.tasks = self._name_tasks()
         self.learnable = self._find_learnable()
-        """Which tasks can be learned: those that are to be, and whose prerequisites can."""
+        """Which tasks can be learned: those of that kind, whose prerequisites can be learned or are mastered."""
         if not self.learnable.any():
             raise SettingsError("nothing can be learned in this world.")
-        try:
-            self.students(seed=0)
-        except TypeError as error:
-            raise SettingsError(f"student={self.student!r:.80} will not do: {error}.") from error
+        self.students(seed=0)
 
     def _name_tasks(self) -> TaskSpace:
-        """`taskclass0`, `taskclass1`, …, with their kind where it is not to be learned; numbers, where there are very many."""
+        """`taskclass0`, `taskclass1`, …, with their kind where it is not learnable; a world of many tasks has no names."""
         if self.graph.size > _NAMED_TASKS:
             return Discrete(self.graph.size)
         kinds = ["" if kind == LEARNABLE else f"_{KINDS[kind].upper()}" for kind in self.kinds.tolist()]
         return Named([f"taskclass{task}{kind}" for task, kind in enumerate(kinds)])
 
-    def _column(self, name: str, given: Any, least: int) -> IntArray:
-        column = np.full(self.graph.size, least) if given is None else np.asarray(given)
-        if column.shape != (self.graph.size,) or column.dtype.kind not in "iu" or (column < least).any():
-            raise SettingsError(f"{name} must be {self.graph.size} whole numbers of at least {least}, not {given!r:.60}.")
-        return column.astype(np.int64)
+    def _column(self, name: str, given: ArrayLike, least: int) -> IntArray:
+        try:
+            column = np.asarray(given)
+        except ValueError:  # rows of different lengths
+            column = np.asarray("")
+        if column.shape not in ((), (self.graph.size,)) or column.dtype.kind not in "iu" or (column < least).any():
+            raise SettingsError(f"{name} must be {self.graph.size} integers of at least {least}, got {given!r:.60}.")
+        return np.broadcast_to(column, self.graph.size).astype(np.int64)
 
-    def students(self, *, seed: int, students: int = 1, samples_per_epoch: int | None = None) -> DependencyStudents:
-        """Students of this world."""
+    def students(self, *, seed: int, students: int = 1, samples_per_epoch: int | None = None) -> SimulatedStudents:
+        """Simulated students of this world.
+
+        Args:
+            seed: of their biases.
+            students: number of students (default 1).
+            samples_per_epoch: instead of the world's own setting (default: that).
+        """
         more = {} if samples_per_epoch is None else {"samples_per_epoch": samples_per_epoch}
-        return DependencyStudents(self.graph, kinds=self.kinds, students=students, seed=seed, **{**self.student, **more})
+        return SimulatedStudents(self.graph, kinds=self.kinds, students=students, seed=seed, **{**self.student, **more})
 
     def _find_learnable(self) -> BoolArray:
         known = (self.kinds == LEARNABLE) | (self.kinds == MASTERED)
@@ -77,14 +99,20 @@ class World:
 
     @property
     def digest(self) -> str:
-        """A checksum of everything, by which a run knows its world again."""
-        columns = (self.kinds, self.lengths, *self.graph.links())
+        """A checksum of all settings, by which a run that is resumed knows its world."""
+        columns = (self.kinds, self.lengths, self.failure_lengths, *self.graph.links())
         student = json.dumps(describe(self.student), sort_keys=True).encode()
         return blake2b(student + b"".join(column.tobytes() for column in columns), digest_size=8).hexdigest()
 
     def settings(self) -> Mapping[str, Any]:
-        """`graph`, `kinds`, `lengths`, `student`."""
-        return {"graph": self.graph, "kinds": self.kinds, "lengths": self.lengths, "student": self.student}
+        """The keyword arguments."""
+        return {
+            "graph": self.graph,
+            "kinds": self.kinds,
+            "lengths": self.lengths,
+            "failure_lengths": self.failure_lengths,
+            "student": self.student,
+        }
 
 
 def with_special(
@@ -95,7 +123,15 @@ def with_special(
     coin: float = 0.0,
     student: Mapping[str, Any] | None = None,
 ) -> World:
-    """A graph with other tasks beside it, which need nothing and which nothing needs, so that they have these shares of all."""
+    """A world with special tasks beside those of a graph, which need nothing and which nothing needs.
+
+    Args:
+        graph: the learnable tasks.
+        impossible: share of impossible tasks among all, in [0, 0.9] (default 0).
+        mastered: share of tasks that are mastered from the start (default 0).
+        coin: share of coin flips (default 0).
+        student: settings of `SimulatedStudents` other than its defaults.
+    """
     shares = {IMPOSSIBLE: impossible, MASTERED: mastered, COIN: coin}
     for kind, share in shares.items():
         check_share(KINDS[kind], share, high=0.9)
@@ -107,13 +143,17 @@ def with_special(
     return World(TaskGraph([*graph.prerequisites, *[()] * sum(counts.values())]), kinds=kinds, student=student)
 
 
-def with_impossible(place: World, share: float) -> World:
-    """The same world with impossible tasks beside the others, so that they are this share of all."""
+def with_impossible(world: World, share: float) -> World:
+    """The same `world` with impossible tasks beside the others, so that they are this `share` of all."""
     check_share("impossible_ratio", share, high=0.9)
-    more = max(round(share * place.tasks.size / (1.0 - share)), 1) if share else 0
-    graph = TaskGraph([*place.graph.prerequisites, *[()] * more])
-    kinds, lengths = [*place.kinds.tolist(), *[IMPOSSIBLE] * more], [*place.lengths.tolist(), *[1] * more]
-    return World(graph, kinds=kinds, lengths=lengths, student=place.student)
+    more = max(round(share * world.tasks.size / (1.0 - share)), 1) if share else 0
+    return World(
+        TaskGraph([*world.graph.prerequisites, *[()] * more]),
+        kinds=np.append(world.kinds, [IMPOSSIBLE] * more).astype(np.int64),
+        lengths=np.append(world.lengths, [1] * more).astype(np.int64),
+        failure_lengths=np.append(world.failure_lengths, [1] * more).astype(np.int64),
+        student=world.student,
+    )
 
 
 def _mixed(size: int) -> World:
@@ -135,13 +175,60 @@ WORLDS: Mapping[str, Callable[[int], World]] = {
     "mixed": _mixed,
     "legacy": lambda size: World(TaskGraph.reversed_chain(size), student={"transfer_from": "dependents", "observed": "reward"}),
 }
-"""Worlds by name, each for a number of tasks. `legacy` is the existing simulator: a chain whose last task is learned first,
-and a reward of one half plus competence."""
+"""Worlds by name, each made for a number of tasks. `legacy` is the existing simulator: a chain whose last task is learned
+first, and a reward of one half plus competence."""
 
 
-def world(name: str, size: int = 10) -> World:
-    """A world by its name."""
+def make_world(name: str, size: int = 10) -> World:
+    """The world of this `name` (one of `WORLDS`) with about `size` learnable tasks (default 10)."""
     if name not in WORLDS:
         raise SettingsError(f"world {name!r} is not known. Allowed: {', '.join(WORLDS)}.")
     check_count("size", size)
     return WORLDS[name](size)
+
+
+CurriculumFactory: TypeAlias = Callable[[World, int], Curriculum]
+"""Makes a curriculum for a world and a number of episodes."""
+
+
+def _by_depth(world: World) -> dict[str, list[int]]:
+    """Stages of equal depth in the graph, laid out by someone who knows which tasks can be learned."""
+    depths = np.where(world.learnable, world.graph.depths(), -1)
+    return {f"depth {depth}": np.flatnonzero(depths == depth).tolist() for depth in range(int(depths.max()) + 1)}
+
+
+def _fixed(world: World, episodes: int) -> Curriculum:
+    stages = list(_by_depth(world).items())
+    share = max(episodes // len(stages), 1)
+    ends = [share] * (len(stages) - 1) + [None]
+    return Phases(
+        [Phase(name, Uniform(world.tasks, ids=ids), episodes=end) for (name, ids), end in zip(stages, ends, strict=True)]
+    )
+
+
+def _staged(world: World, gate: Wilson | Window) -> Curriculum:
+    return Staged(_by_depth(world), tasks=world.tasks, gate=gate)
+
+
+CURRICULA: Mapping[str, CurriculumFactory] = {
+    "hardest": lambda world, episodes: Uniform(world.tasks, ids=list(_by_depth(world).values())[-1]),
+    "uniform": lambda world, episodes: Uniform(world.tasks),
+    "fixed": _fixed,
+    "staged": lambda world, episodes: _staged(world, Wilson(threshold=0.7)),
+    "staged_window": lambda world, episodes: _staged(world, Window(threshold=0.7)),
+    "learning_progress": lambda world, episodes: LearningProgress(world.tasks),
+    "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
+    "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
+}
+"""Curricula by name. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+
+
+def make_curriculum(curriculum: Curriculum | str, world: World, episodes: int) -> Curriculum:
+    """The `curriculum` of this name for a `world` and a number of `episodes`; one that is made already must fit the world."""
+    if isinstance(curriculum, str):
+        if curriculum not in CURRICULA:
+            raise SettingsError(f"curriculum {curriculum!r} is not known. Allowed: {', '.join(CURRICULA)}.")
+        return CURRICULA[curriculum](world, episodes)
+    if curriculum.tasks.size != world.tasks.size:
+        raise SettingsError(f"the curriculum has {curriculum.tasks.size} tasks, the world {world.tasks.size}.")
+    return curriculum

@@ -1,4 +1,4 @@
-"""Looking at a run folder, without touching the process that writes it."""
+"""Commands that read a run folder: show, explain, replay and what-if. None touches the process that writes it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def explain_data(run: Path, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
-    """Print why the course is where it is, or would be elsewhere."""
+    """Print why the curriculum is where it is, or what another gate would have decided."""
     data = explain_data(run, settings)
     if settings:
         _print_what_if(console, data["what_if"])
@@ -107,9 +107,9 @@ def print_replay(console: Console, data: Mapping[str, Any]) -> None:
         console.print(f"Replayed {counted}: all as recorded.")
         return
     console.print(f"Replayed {counted}: [bold red]not as recorded[/]. {data['different_draws']:,} draws differ.")
-    for place, (before, now) in enumerate(zip(data["recorded"], data["replayed"], strict=False)):
+    for index, (before, now) in enumerate(zip(data["recorded"], data["replayed"], strict=False)):
         if before != now:
-            console.print(f"first different decision, number {place}:")
+            console.print(f"first different decision, number {index}:")
             console.print(Text(f"  {plain(before['text'])}\n  {plain(now['text'])}"))
             break
 

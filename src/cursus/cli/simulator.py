@@ -1,0 +1,220 @@
+"""The commands `cursus simulate` and `cursus fit`: simulated runs, and fits of simulated students to real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from cursus import config as configuration
+from cursus.cli.output import command_name, in_terminal
+from cursus.cli.runs import plain
+from cursus.curricula import Curriculum
+from cursus.errors import ConfigError
+from cursus.settings import describe
+from cursus.sim import Fit, Simulation, TaskGraph, World, fit, make_world, simulate
+from cursus.sim.fit import read_fit
+from cursus.sim.results import MASTERY
+from cursus.sim.worlds import CURRICULA, with_impossible
+from cursus.teacher import Teacher
+
+_FITTED = "fitted:"
+_SIMULATION: Mapping[str, Any] = {
+    "world": "chain",
+    "num_tasks": 10,
+    "curriculum": "learning_progress",
+    "num_epochs": 500,
+    "samples_per_epoch": 5,
+    "num_envs": 8,
+    "seed": 0,
+}
+_WORLD_KEYS = ("world", "num_tasks", "lengths", "failure_lengths", "student")
+_TABLES = {
+    "world": str | dict,
+    "curriculum": str | dict,
+    "curricula": str | list | dict,
+    "worlds": str | list | dict,
+    "speed": str,
+}
+
+
+def find_world(spec: str | Mapping[str, Any], num_tasks: int, impossible_ratio: float = 0.0) -> World:
+    """A world by name, from a graph file, or from the fit of a run (`fitted:RUN`); a table may change lengths and student."""
+    if isinstance(spec, Mapping):
+        found = _changed_world(spec, num_tasks)
+    elif not isinstance(spec, str):
+        raise ConfigError(f"a world must be a name or a table, got {spec!r:.60}.")
+    elif spec.startswith(_FITTED):
+        found = read_fit(spec.removeprefix(_FITTED)).world()
+    elif spec.endswith(".json"):
+        found = World(TaskGraph.read(spec))
+    else:
+        found = make_world(spec, num_tasks)
+    return with_impossible(found, impossible_ratio) if impossible_ratio else found
+
+
+def _changed_world(table: Mapping[str, Any], num_tasks: int) -> World:
+    for key in table:
+        if key not in _WORLD_KEYS:
+            raise ConfigError(f"world: {configuration.unknown(key, _WORLD_KEYS)}")
+    student = table.get("student", {})
+    if not isinstance(student, Mapping):
+        raise ConfigError(f"world: student must be a table such as {{rate = 0.3}}, got {student!r:.60}.")
+    base = find_world(table.get("world", _SIMULATION["world"]), table.get("num_tasks", num_tasks))
+    return World(
+        base.graph,
+        kinds=base.kinds,
+        lengths=table.get("lengths", base.lengths),
+        failure_lengths=table.get("failure_lengths"),
+        student={**base.student, **student},
+    )
+
+
+def find_curriculum(name: str, world: World, episodes: int, settings: Sequence[str]) -> Curriculum:
+    """A curriculum by name, with some settings changed."""
+    if name not in CURRICULA:
+        raise ConfigError(f"curriculum {configuration.unknown(name, CURRICULA)}")
+    curriculum = CURRICULA[name](world, episodes)
+    return changed_curriculum(describe(curriculum), settings) if settings else curriculum
+
+
+def changed_curriculum(spec: Mapping[str, Any], settings: Sequence[str]) -> Curriculum:
+    """The curriculum that a table describes, with some settings changed."""
+    for setting in settings:
+        spec = configuration.override(spec, setting)
+    curriculum: Curriculum = configuration.build(dict(spec), where="curriculum")
+    return curriculum
+
+
+def read_simulation(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a simulated run."""
+    return read_settings(path, given, _SIMULATION)
+
+
+def read_settings(path: Path | None, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Defaults, then a file, then what was said on the command line."""
+    read = {} if path is None else configuration.read(path)
+    for key in read:
+        if key not in defaults:
+            raise ConfigError(f"{path}: {configuration.unknown(key, defaults)}")
+        if not isinstance(read[key], _TABLES.get(key, int)) or isinstance(read[key], bool):
+            raise ConfigError(f"{path}: {key} must be something like {defaults[key]!r}, got {read[key]!r:.60}.")
+    return {**defaults, **read, **{key: value for key, value in given.items() if value is not None}}
+
+
+def run_simulation(
+    console: Console,
+    settings: Mapping[str, Any],
+    overrides: Sequence[str],
+    *,
+    run: Path,
+    resume: bool,
+    num_workers: int,
+    impossible_ratio: float,
+    outputs: Sequence[Any],
+) -> Simulation:
+    """Simulate with a progress bar, and print the result."""
+    world = find_world(settings["world"], settings["num_tasks"], impossible_ratio)
+    epochs, samples, envs = settings["num_epochs"], settings["samples_per_epoch"], settings["num_envs"]
+    chosen = settings["curriculum"]
+    if isinstance(chosen, str):
+        curriculum = find_curriculum(chosen, world, epochs * samples * envs, overrides)
+    else:
+        curriculum = changed_curriculum(chosen, overrides)
+    with progress_bar(console, "epochs") as bar:
+        work = bar.add_task("simulating", total=epochs, said="")
+
+        def show(result: Simulation, teacher: Teacher) -> None:
+            bar.update(work, completed=result.epochs, said=f"competence {result.curve[-1]:.2f}")
+
+        result = simulate(
+            world,
+            curriculum,
+            epochs=epochs,
+            samples_per_epoch=samples,
+            num_envs=envs,
+            num_workers=num_workers,
+            seed=settings["seed"],
+            run=run,
+            resume=resume,
+            outputs=outputs,
+            on_epoch=show,
+        )
+    _print_simulation(console, result, world, run)
+    return result
+
+
+def _print_simulation(console: Console, result: Simulation, world: World, run: Path) -> None:
+    curve = [(float(epoch), value) for epoch, value in enumerate(result.curve)]
+    console.print(in_terminal({"mean competence": curve}, width=60, height=10, x_label="epochs"))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name, side in (("task", "left"), ("competence", "right"), ("episodes", "right"), ("share", "right")):
+        table.add_column(name, justify=side)  # type: ignore[arg-type]
+    for task in range(min(world.tasks.size, 30)):
+        done = int(result.practised[task])
+        share = f"{done / max(result.episodes, 1):.1%}"
+        table.add_row(world.tasks.label(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
+    console.print(table)
+    learnable = result.competence[world.learnable]
+    mastered = f"{int((learnable >= MASTERY).sum())} of {len(learnable)} learnable tasks mastered"
+    console.print(f"{result.episodes:,} episodes in {result.epochs:,} epochs: {mastered}, area {result.area:.3f}.")
+    console.print(Text(f"metrics: {plain(str(run))}/metrics.jsonl", "dim"), soft_wrap=True)
+    console.print(Text(f"next: {command_name()} explain {plain(str(run))}", "dim"), soft_wrap=True)
+
+
+def run_fit(console: Console, run: Path, graph: str, samples_per_epoch: int) -> Fit:
+    """Fit, and print the parameters."""
+    chosen = None if graph == "chain" else TaskGraph.read(graph)
+    with console.status("fitting …"):
+        found = fit(run, chosen, samples_per_epoch=samples_per_epoch)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("parameter")
+    table.add_column("value", justify="right")
+    for name in ("start", "rate", "transfer", "forgetting"):
+        table.add_row(name, f"{getattr(found, name):.4g}")
+    console.print(table)
+    better = found.log_likelihood - found.steady_log_likelihood
+    steady = f"than a steady rate per task ({found.steady_log_likelihood:.4f})"
+    words = f"{'better' if better > 0 else 'no better'} {steady}"
+    console.print(f"{found.episodes:,} episodes: log-likelihood {found.log_likelihood:.4f} per episode, {words}.")
+    console.print(Text(f"next: {command_name()} compare --worlds {_FITTED}{plain(str(run))}", "dim"), soft_wrap=True)
+    return found
+
+
+def simulation_data(result: Simulation) -> dict[str, Any]:
+    """What `cursus simulate --json` prints."""
+    return {
+        "run": result.run,
+        "epochs": result.epochs,
+        "episodes": result.episodes,
+        "area": result.area,
+        "competence": result.competence.tolist(),
+        "practised": result.practised.tolist(),
+        "metrics": result.metrics,
+    }
+
+
+def fit_data(found: Fit) -> dict[str, Any]:
+    """What `cursus fit --json` prints."""
+    return asdict(found)
+
+
+def progress_bar(console: Console, unit: str) -> Progress:
+    """A bar that counts units and vanishes in the end."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[said]}"),
+        console=console,
+        transient=True,
+    )
