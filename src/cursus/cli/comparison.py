@@ -92,11 +92,12 @@ def run_comparison(console: Console, settings: Mapping[str, Any], *, processes: 
     """Compare with a progress bar, and print tables and curves for each world."""
     worlds, episodes = settings["worlds"], settings["episodes"]
     recorded = out is not None and settings["speed"] == "environments"
-    folders = [_folder(world, name) for world in worlds for name in settings["curricula"] if recorded and name not in ORACLES]
+    names = [name for name, maker in settings["curricula"].items() if maker not in ORACLES]
+    folders = [_folder(world, name) for world in worlds for name in names if recorded]
     if out is not None:
         plots = [folder_name(world) for world in worlds]
-        for names in (folders, plots):
-            if len(set(names)) < len(names) or not all(names):
+        for made in (folders, plots):
+            if len(set(made)) < len(made) or not all(made):
                 raise ConfigError(
                     f"some of these would share a folder or a plot: {'; '.join([*worlds, *settings['curricula']])}."
                 )

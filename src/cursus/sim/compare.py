@@ -95,7 +95,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _SimulationJob:
     """One curriculum in one world, for one seed or (vectorised) for all."""
 
     world_name: str
@@ -167,7 +167,7 @@ def compare(
     for (world_name, world), (name, maker) in product(made.items(), makers.items()):
         for seed in range(1 if speed == "vectorised" else seeds):
             run = None if run_folder is None or seed > 0 or maker in ORACLES else run_folder(world_name, name)
-            jobs.append(_Job(world_name, name, maker, world, speed, seed, seeds, episodes, num_envs, run))
+            jobs.append(_SimulationJob(world_name, name, maker, world, speed, seed, seeds, episodes, num_envs, run))
     found: dict[tuple[str, str], list[Simulation]] = {}
     for done, (job, results) in enumerate(zip(jobs, _run(jobs, processes), strict=True), start=1):
         found.setdefault((job.world_name, job.curriculum), []).extend(results)
@@ -198,12 +198,12 @@ def resolve_curricula(
     return makers
 
 
-def _run(jobs: Sequence[_Job], processes: int) -> Iterator[list[Simulation]]:
+def _run(jobs: Sequence[_SimulationJob], processes: int) -> Iterator[list[Simulation]]:
     if processes == 1:
         yield from (job() for job in jobs)
         return
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_Job.__call__, jobs, chunksize=2)
+        yield from pool.map(_SimulationJob.__call__, jobs, chunksize=2)
 
 
 def _row(world: str, curriculum: str, found: Mapping[tuple[str, str], list[Simulation]]) -> Comparison:
