@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cursus.errors import ConfigError, SettingsError
 from cursus.settings import describe
 from cursus.sim import TaskGraph
-from cursus.sim.graphs import gates
+from cursus.sim.students import gates
 
 sizes = st.integers(1, 40)
 

@@ -25,8 +25,8 @@ from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
 from cursus.statistics import wilson, z_of
-from cursus.training.background import BackgroundEvaluator, Evaluation
 from cursus.training.evaluate import Score, evaluate
+from cursus.training.evaluations import BackgroundEvaluator, Evaluation
 from cursus.training.hockey import hockey_tasks
 from waiting import wait_until
 

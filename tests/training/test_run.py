@@ -20,9 +20,8 @@ from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarn
 from cursus.metrics import definition, read_metrics
 from cursus.runs import read_events
 from cursus.training import Score, hockey_tasks, train
-from cursus.training.background import Evaluation
 from cursus.training.build import build_curriculum
-from cursus.training.evaluations import Evaluations
+from cursus.training.evaluations import Evaluation, Evaluations
 from cursus.training.plan import read_plan
 from waiting import wait_for_checkpoints
 

@@ -20,9 +20,9 @@ from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
 from cursus.training import Training, TrainResult, train
-from cursus.training.background import Evaluation
 from cursus.training.build import make_env, success_of
 from cursus.training.evaluate import Score, Tasks, evaluate
+from cursus.training.evaluations import Evaluation
 from cursus.training.hockey import hockey_tasks
 from cursus.training.opponents import find_weights
 from cursus.training.plan import Plan, read_plan

@@ -3,10 +3,9 @@
 from cursus.sim.compare import Comparison, Estimate, compare
 from cursus.sim.fast import simulate_curriculum, simulate_vectorised
 from cursus.sim.fit import Fit, fit
-from cursus.sim.graphs import TaskGraph
 from cursus.sim.results import Simulation, Simulations
 from cursus.sim.simulate import TaskDependencyEnv, simulate
-from cursus.sim.students import SimulatedStudents
+from cursus.sim.students import SimulatedStudents, TaskGraph
 from cursus.sim.worlds import World, make_world, with_special
 
 __all__ = [

@@ -16,7 +16,7 @@ from cursus.replay import released_episodes
 from cursus.runs import RunFolder
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
-from cursus.sim.graphs import TaskGraph, gates
+from cursus.sim.students import TaskGraph, gates
 from cursus.sim.worlds import World
 from cursus.types import FloatArray, IntArray
 

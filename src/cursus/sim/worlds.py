@@ -16,8 +16,7 @@ from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatte
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe
-from cursus.sim.graphs import TaskGraph
-from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents
+from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents, TaskGraph
 from cursus.tasks import Discrete, Named, TaskSpace
 from cursus.types import BoolArray, IntArray
 

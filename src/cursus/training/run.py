@@ -16,11 +16,10 @@ from cursus.agents import Agent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
-from cursus.training.background import Evaluation
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
 from cursus.training.callbacks import Training
 from cursus.training.evaluate import Tasks
-from cursus.training.evaluations import LAST, Evaluations
+from cursus.training.evaluations import LAST, Evaluation, Evaluations
 from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
 from cursus.training.loop import train_agent
 from cursus.training.opponents import Opponents, PlayerViews

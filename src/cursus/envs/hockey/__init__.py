@@ -2,8 +2,7 @@
 
 from cursus.envs.hockey.env import HockeyEnv
 from cursus.envs.hockey.game import Game, HockeyTask, Mode, Weights
-from cursus.envs.hockey.players import OPPONENTS, Idle, Player, PolicyPlayer, Scripted
-from cursus.envs.hockey.spaces import discrete_actions
+from cursus.envs.hockey.players import OPPONENTS, Idle, Player, PolicyPlayer, Scripted, discrete_actions
 
 __all__ = [
     "OPPONENTS",

@@ -9,10 +9,9 @@ import gymnasium
 import numpy as np
 
 from cursus.envs.hockey.game import Game, HockeyTask, Mode, Opponent, Starts, Terms, Weights, params_of
-from cursus.envs.hockey.players import OPPONENTS, Idle, Player, PolicyPlayer
+from cursus.envs.hockey.players import OPPONENTS, Action, ActionDecoder, Idle, Player, PolicyPlayer, observation_space
 from cursus.envs.hockey.render import Renderer, check_render_mode
 from cursus.envs.hockey.rink import STEPS_PER_S
-from cursus.envs.hockey.spaces import Action, ActionDecoder, observation_space
 from cursus.errors import SettingsError
 
 

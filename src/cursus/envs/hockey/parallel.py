@@ -9,7 +9,7 @@ import numpy as np
 
 from cursus.envs.hockey.env import HockeyEnv, step_info
 from cursus.envs.hockey.game import Mode, Starts, Weights
-from cursus.envs.hockey.spaces import ActionDecoder
+from cursus.envs.hockey.players import ActionDecoder
 from cursus.errors import MissingExtra
 
 try:

@@ -1,7 +1,6 @@
 """What an owner and its members share: rings of records towards the owner, snapshots of arrays from it."""
 
-from cursus.remote.channel.base import Address, Member, MemberState, Memory, Snapshot
-from cursus.remote.channel.local import Local
+from cursus.remote.channel.base import Address, Local, Member, MemberState, Memory, Snapshot
 from cursus.remote.channel.shared import Shared, attach, make_memory
 
 __all__ = [

@@ -11,8 +11,7 @@ from weakref import finalize
 from numpy.typing import DTypeLike, NDArray
 
 from cursus.errors import SettingsError, SharedMemoryError
-from cursus.remote.channel.base import CAPACITY, MEMBERS, Address, Member, MemberState, Memory, Snapshot
-from cursus.remote.channel.local import Local, attach_local
+from cursus.remote.channel.base import CAPACITY, MEMBERS, Address, Local, Member, MemberState, Memory, Snapshot, attach_local
 from cursus.remote.channel.ring import ATTACHED, HEAD, INCARNATION, PID, SPILLED, WAITING, RingReader, RingWriter
 from cursus.remote.channel.session import Layout, Session, create, join
 
