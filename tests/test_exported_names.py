@@ -19,11 +19,26 @@ from cursus.errors import MissingExtra
 
 SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
-    "cursus", "cursus.agents", "cursus.curricula", "cursus.curricula.staged", "cursus.curricula.progress", "cursus.envs",
-    "cursus.envs.hockey", "cursus.metrics", "cursus.metrics.writers", "cursus.remote", "cursus.remote.channel", "cursus.runs",
-    "cursus.sim", "cursus.tasks", "cursus.tasks.generators", "cursus.teacher", "cursus.testing", "cursus.training",
+    "cursus",
+    "cursus.agents",
+    "cursus.curricula",
+    "cursus.curricula.staged",
+    "cursus.curricula.progress",
+    "cursus.envs",
+    "cursus.envs.hockey",
+    "cursus.metrics",
+    "cursus.metrics.writers",
+    "cursus.remote",
+    "cursus.remote.channel",
+    "cursus.runs",
+    "cursus.sim",
+    "cursus.tasks",
+    "cursus.tasks.generators",
+    "cursus.teacher",
+    "cursus.testing",
+    "cursus.training",
     "cursus.vector",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -1,4 +1,4 @@
-"""Draws, episodes and decisions: the columns that travel between curriculum, teacher and ledger."""
+"""Data types in columns: draws, episodes, decisions, and the arrays they are made of."""
 
 from __future__ import annotations
 

@@ -61,9 +61,17 @@ def test_dqn_learns_on_a_wrapped_dummy_vec_env() -> None:
     inner = DummyVecEnv([lambda: TaskHolder(GoalCartPole(GOALS))] * 4)
     envs = CurriculumVecEnvWrapper(VecMonitor(inner), taught, seed=2)
     model = DQN(
-        "MlpPolicy", envs, learning_starts=500, exploration_fraction=0.3, learning_rate=2e-3, train_freq=2, gradient_steps=2,
-        target_update_interval=200, seed=2, device="cpu",
-    )  # fmt: skip
+        "MlpPolicy",
+        envs,
+        learning_starts=500,
+        exploration_fraction=0.3,
+        learning_rate=2e-3,
+        train_freq=2,
+        gradient_steps=2,
+        target_update_interval=200,
+        seed=2,
+        device="cpu",
+    )
     model.learn(15_000, callback=CurriculumCallback(envs))
     assert envs.teacher.counts.finished > 300
     assert taught.stage != "short"

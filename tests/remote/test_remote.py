@@ -93,6 +93,16 @@ def test_workers_follow_the_curriculum_and_the_delay_is_measured() -> None:
         remote.close()
 
 
+def test_results_on_their_way_count_as_missing_in_the_list() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher) as hub, RemoteTeacher(hub.seat()) as remote:
+        for _ in range(100):
+            remote.assign()
+            remote.report(success=True, returns=1.0, lengths=1)
+        hub.drain()
+        assert (hub.staleness.episodes, hub.staleness.most) == (100, 99), "all picked from the first list, before any result"
+        assert hub.staleness.mean == 49.5
+
+
 def test_an_episode_that_is_open_when_its_worker_closes_is_withdrawn() -> None:
     with cursus.Teacher(cursus.Uniform(3)) as teacher, Hub(teacher) as hub:
         remote = RemoteTeacher(hub.seat(2))

@@ -1,1 +1,1 @@
-"""One foreign library a file."""
+"""Adapters, one foreign library a file: Gymnasium, Stable-Baselines3, PufferLib."""

@@ -1,4 +1,4 @@
-"""Watching the worker processes of somebody else's vector environment."""
+"""Detects dead or hung workers of Stable-Baselines3's `SubprocVecEnv`."""
 
 from __future__ import annotations
 
@@ -81,16 +81,16 @@ class WorkerWatch:
         return self._cause
 
     def _died(self) -> WorkerError:
-        place, process = next((p, each) for p, each in enumerate(self._processes) if not _alive(each))
+        index, process = next((p, each) for p, each in enumerate(self._processes) if not _alive(each))
         code, how = process.exitcode, f"exit code {process.exitcode}"
         if code is not None and code < 0:
             with suppress(ValueError):
                 how = f"killed by {signal.Signals(-code).name}"
         hint = "" if code is None or code < 0 else "; if its environment raised, the traceback is on standard error"
-        return WorkerError(f"worker {place} (pid {process.pid}, environment {place}) died ({how}){hint}.")
+        return WorkerError(f"worker {index} (pid {process.pid}, environment {index}) died ({how}){hint}.")
 
     def _names(self) -> str:
-        return ", ".join(f"worker {place} (pid {each.pid})" for place, each in enumerate(self._processes[:8]))
+        return ", ".join(f"worker {index} (pid {each.pid})" for index, each in enumerate(self._processes[:8]))
 
     def close(self, venv: Any) -> None:
         """Close the vector environment; after a loss only what is left of it, since its own close would hang."""

@@ -67,7 +67,7 @@ class CurriculumEnv(_TaskEnv):
         run: folder of the record (default None: nothing is recorded).
         seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default 0).
         set_task: function of environment and task that sets a task in another way (default None).
-        success: key of the final info that says whether an episode succeeded, several of which the first present one counts,
+        success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info (default `"is_success"`, then `"success"`).
         score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
     """

@@ -145,7 +145,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         run: folder of the record (default None: nothing is recorded).
         resume: whether to go on from the newest checkpoint of `run` (default False).
         seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default 0).
-        success: key of the final info that says whether an episode succeeded, several of which the first present one counts,
+        success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info (default `"is_success"`, then `"success"`).
         score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
         timeout_s: seconds within which a worker must answer, or None for no limit (default 60).

@@ -1,4 +1,4 @@
-"""What commands leave behind: curves in the terminal and as a plot, and folders that may be made again."""
+"""Output of commands: learning curves in the terminal and as plots, folders of results."""
 
 from __future__ import annotations
 

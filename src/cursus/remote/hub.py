@@ -39,7 +39,7 @@ class Staleness:
     episodes: int = 0
     """Episodes whose tasks workers picked."""
     behind: int = 0
-    """Results that were known when an episode was accepted and not in its list, summed over episodes."""
+    """Results that were there when an episode began and not in its list, summed over episodes."""
     most: int = 0
     """The largest such number of one episode."""
 
@@ -147,7 +147,7 @@ class Hub:
     def _take_in(self, next_ticket: int, results: int) -> Exchange | None:
         """What workers have said since the last time, with the tickets of their episodes."""
         records = self._read()
-        self._measure(records.begun, results)
+        self._measure(records, results)
         self._remember(records.begun, next_ticket)
         ended, finished = self._settled(records.ended)
         _, withdrawn = self._settled(records.withdrawn)
@@ -163,9 +163,12 @@ class Hub:
         records = records[np.argsort(records["time"], kind="stable")]
         return _Records(*(records[records["kind"] == kind] for kind in (BEGUN, ENDED, WITHDRAWN)))
 
-    def _measure(self, begun: NDArray[Any], results: int) -> None:
+    def _measure(self, records: _Records, results: int) -> None:
+        """Results that were there when an episode began, known to the teacher or on their way, and were not in its list."""
         oldest = min(self._known_at.values(), default=0)
-        behind = [results - self._known_at.get(version, oldest) for version in begun["version"].tolist()]
+        known = [self._known_at.get(version, oldest) for version in records.begun["version"].tolist()]
+        on_their_way = np.searchsorted(records.ended["time"], records.begun["time"], side="right")
+        behind = (results + on_their_way - np.array(known, dtype=np.int64)).tolist()
         self.staleness.episodes += len(behind)
         self.staleness.behind += sum(behind)
         self.staleness.most = max(self.staleness.most, max(behind, default=0))

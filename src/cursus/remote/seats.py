@@ -1,4 +1,4 @@
-"""Seats of remote workers, who pick their tasks by themselves: for vector environments that we do not control.
+"""Client side of a remote worker: `RemoteTeacher` and its seat, for vector environments that we do not control.
 
 A worker picks from the newest list that the hub has published, plays, and writes what it began and how it ended into a ring of
 its own, which the hub drains. A worker never holds a curriculum.

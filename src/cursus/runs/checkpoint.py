@@ -149,7 +149,7 @@ def _pack(value: Any, blobs: list[bytes], offset: _Offset) -> Any:
         return [_pack(each, blobs, offset) for each in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in _KINDS:
-            raise CheckpointError(f"an array of {value.dtype} cannot be saved: only numbers and truth values can.")
+            raise CheckpointError(f"an array of {value.dtype} cannot be saved: only numeric and boolean arrays can.")
         plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         blobs.append(plain.tobytes())
         return {"$array": [plain.dtype.str, list(value.shape), offset.advance(plain.nbytes)]}

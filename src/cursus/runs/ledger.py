@@ -78,7 +78,10 @@ class Ledger:
         ledger = cls(folder)
         try:
             if checkpoint.list_checkpoints(folder.checkpoints):
-                raise LedgerError(f"{folder.path} already holds a run. Resume it, or choose another folder.")
+                raise LedgerError(
+                    f"{folder.path} already holds a run. Resume it (Teacher.resume, make_vec(…, resume=True), "
+                    "cursus train --resume), or choose another folder."
+                )
             os.ftruncate(ledger._file, 0)
             ledger._run_id = config.get("id", "")
             text = json.dumps(dict(config), indent=2) + "\n"

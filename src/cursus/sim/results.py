@@ -1,4 +1,4 @@
-"""What a simulation measures: competence over time, wasted practice, and promotions right and wrong."""
+"""Results of a simulation: learning curve, wasted episodes, false promotions."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def newest_checkpoint(folder: RunFolder) -> tuple[Path, Tree]:
         if any(checkpoint.position_of(path) - 1 in span for span in spans)
     ]
     if not found:
-        raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start it anew.")
+        raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start a new run.")
     complaints = []
     for path in reversed(found):
         try:

@@ -72,7 +72,7 @@ def check_gate(gate: Gate, *, episodes: int = 600) -> None:
     """Check that evidence saves and loads exactly, always explains itself, and is fair at the extremes.
 
     Args:
-        gate: the gate.
+        gate: the gate to check, with any settings.
         episodes: how many results it is shown in each check (default 600).
     """
     for rate in (0.0, 0.3, 0.6, 0.9, 1.0):

@@ -74,8 +74,8 @@ def _various() -> list[dict[str, NDArray[Any]]]:
         {f"array {n}": np.full(n, n, dtype=np.float32) for n in range(40)},
         {"backwards": np.arange(10)[::-1], "turned": rng.random((3, 4)).T, "foreign": np.arange(4, dtype=">i4")},
         {"large": rng.random((700, 300)), "imaginary": np.array([1 + 2j])},
-        {"ä name, \"quoted\"": np.array([np.nan, np.inf, -0.0])},
-    ]  # fmt: skip
+        {'ä name, "quoted"': np.array([np.nan, np.inf, -0.0])},
+    ]
 
 
 def _check_same(seen: Snapshot | None, version: int, given: Mapping[str, NDArray[Any]]) -> None:

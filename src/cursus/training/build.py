@@ -1,4 +1,4 @@
-"""From a plan to its curriculum and its environments."""
+"""Builds curriculum and environments from a training plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation during a training: in a process of its own, recorded, with the best weights kept."""
+"""Periodic evaluation during a training run, in a background process; keeps the best weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training knows of hockey: phases and their drills, evaluation games, scores, and mirrored transitions."""
+"""Hockey recipe of a training: phases, evaluation games, scores, mirror augmentation."""
 
 from __future__ import annotations
 

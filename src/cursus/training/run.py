@@ -74,15 +74,16 @@ def train(
     """Train as a configuration says.
 
     Args:
-        config: a TOML or JSON file, or a mapping of what would be in one; not with `resume`.
+        config: a TOML or JSON file, or a mapping of what would be in one (default None, with `resume`).
         num_envs: number of environments, at least 1; it changes the speed and nothing else (default 8).
         device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
         run: the run folder (default a new one under `runs/`).
         resume: a run folder to go on in, from its newest checkpoint and exactly as if it had never been stopped; then only
-            `settings`, `device` and `num_workers` may be given beside it.
-        settings: changes of the configuration such as `"training.steps=1000"`.
-        algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as `"sb3:PPO"`.
-        num_workers: see `cursus.make_vec`.
+            `settings`, `device` and `num_workers` may be given beside it (default None).
+        settings: changes of the configuration such as `"training.steps=1000"` (default none).
+        algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as
+            `"sb3:PPO"` (default None: the table decides).
+        num_workers: worker processes, as in `cursus.make_vec` (default None).
         on_begin: called with plan and run folder when everything is made.
         on_report: called after every row of metrics with how the training stands, and the newest evaluation if there is one.
     """

@@ -1,4 +1,4 @@
-"""The step protocol that all our vector environments share, and the teacher's part in it."""
+"""Base class of vector environments: step, autoreset, reporting to the teacher."""
 
 from __future__ import annotations
 
@@ -304,8 +304,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         """Call a method of some environments, or read an attribute.
 
         Args:
-            numbers: the environments.
-            name: of the method or attribute.
+            numbers: indices of environments, shape (n,).
+            name: name of the method or attribute.
             args: positional arguments of the method.
             kwargs: keyword arguments of the method.
         """
@@ -318,7 +318,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         the same seed and actions, it is then where it was.
 
         Args:
-            numbers: the environments.
+            numbers: indices of environments, shape (n,).
             actions: for each of them the actions of its episode so far.
         """
 
@@ -327,8 +327,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         """Set an attribute of some environments.
 
         Args:
-            numbers: the environments.
-            name: of the attribute.
+            numbers: indices of environments, shape (n,).
+            name: the attribute's name.
             values: one for each of them.
         """
 

@@ -61,7 +61,7 @@ def make_vec(
             (default None: 0 for the curriculum, no seed for the environments).
         set_task: function of environment and task that sets a task (default None: it travels in
             `reset(options={"task": task})`).
-        success: key of the final info that says whether an episode succeeded, several of which the first present one counts,
+        success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info, which also has return and length as `info["episode"]["r"]` and `["l"]` (default
             `"is_success"`, then `"success"`).
         score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).

@@ -34,7 +34,7 @@ class TaskInterface:
     set_task: SetTask = None
     """Sets a task in an environment; None: the task travels in the options of `reset`."""
     success: ReadSuccess = SUCCESS_KEYS
-    """A key of the final info, several of which the first present one counts, or a function of the final info."""
+    """A key of the final info, a sequence of keys (the first present is used), or a function of the final info."""
     score: ReadScore = None
     """A key of the final info, or a function of it; None: the score is the success."""
 

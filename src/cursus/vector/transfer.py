@@ -1,4 +1,4 @@
-"""What travels from the parent to its own workers: functions by value, file descriptors, packed arguments."""
+"""Serialisation to worker processes of ours: functions by value, file descriptors, packed arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting and waking between parent and workers: flags in shared memory, and a pipe for those who have fallen asleep.
+"""Synchronisation of parent and workers: flags in shared memory, and a pipe for those who sleep.
 
 A wake-up costs more than a message: a sleeping process needs tens of microseconds to run again, a spinning one less than
 one. So whoever waits looks at a flag for a short while, yielding to others each time, and then sleeps until it is woken.

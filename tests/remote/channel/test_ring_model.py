@@ -80,8 +80,11 @@ class World:
     def act(self, step: Step) -> None:
         what, ring, accident, self.countdown = step
         accidents: dict[str, Callable[[Any, Any, Any], None] | None] = {
-            "nothing": None, "crash": self.crash, "drain": lambda *_: self.drain(), "post": lambda *_: self.post(ring),
-        }  # fmt: skip
+            "nothing": None,
+            "crash": self.crash,
+            "drain": lambda *_: self.drain(),
+            "post": lambda *_: self.post(ring),
+        }
         self.accident = accidents[accident]
         try:
             self.post(ring) if what == "post" else self.drain()

@@ -1,4 +1,4 @@
-"""What an owner and its members share: rings of records towards the owner, snapshots of arrays from it."""
+"""Channel between processes: ring buffers of records towards the owner, snapshots of arrays from it."""
 
 from cursus.remote.channel.base import Address, Local, Member, MemberState, Memory, Snapshot
 from cursus.remote.channel.shared import Shared, attach, make_memory

@@ -1,4 +1,4 @@
-"""A ring with one writer and one reader, neither of which ever waits for the other.
+"""Ring buffer with a single producer and a single consumer, neither of which ever waits for the other.
 
 Every 8-byte word has exactly one writer, and lies at a multiple of eight, so that it is never seen half-written. A record
 is there for good as soon as `head` has passed it: that one store is the commit. A writer killed before it leaves a slot

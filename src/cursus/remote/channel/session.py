@@ -1,4 +1,4 @@
-"""The memory file of an owner, and how a process opens it once.
+"""Shared-memory file of an owner: its layout, and how a process opens and maps it once.
 
 A session is a file without a name that lives in memory. It is held open by the owner and its members, and goes with the
 last of them, so that nothing is left behind whoever is killed. Members open it through the owner's entry in `/proc`, which

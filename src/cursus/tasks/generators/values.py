@@ -1,4 +1,4 @@
-"""What a task generator draws from: the random stream of a node in it, ranges of numbers, and lists of values."""
+"""Value sources of task generators: random streams, ranges, lists, and paths into configs."""
 
 from __future__ import annotations
 
