@@ -247,3 +247,36 @@ def test_infos_reach_sb3_as_the_environments_gave_them() -> None:
         assert {info["mixed"] for info in infos} <= {1, 0.5}
         assert all(len(infos[env]["ragged"]) == 1 for env in np.flatnonzero(dones))
     envs.close()
+
+
+def test_a_reset_that_brings_a_decision_begins_nothing_stale() -> None:
+    gate = cursus.Window(threshold=0.5, window=3, min_episodes=3, early=None, trend=None)
+    taught = cursus.Staged(["a", "b"], gate=gate, mixing=cursus.curricula.NoMixing())
+    lengths = iter([99, 1, 1, 1])
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor(longest=next(lengths)))] * 4), taught)
+    envs.reset()
+    while envs.teacher.counts.finished < 12:  # short wins wait for the long episode that began before them
+        envs.step(np.zeros(4, dtype=int))
+    assert taught.stage == "a"
+    observations = envs.reset()
+    assert taught.stage == "b"
+    assert observations[:, 2].tolist() == [1.0] * 4
+    envs.close()
+
+
+def test_a_resumed_run_with_fewer_environments_leaves_no_ticket_behind(tmp_path: Path) -> None:
+    def make(num_envs: int, **more: Any) -> CurriculumVecEnvWrapper:
+        venv = DummyVecEnv([lambda: TaskHolder(Corridor())] * num_envs)
+        return CurriculumVecEnvWrapper(venv, balancing(), run=tmp_path / "run", **more)
+
+    envs = make(4)
+    envs.reset()
+    envs.teacher.checkpoint()
+    envs.close()
+    envs = make(2, resume=True)
+    envs.reset()
+    assert set(envs.teacher.in_flight().values()) == {0, 1}
+    envs.close()
+    cursus.Teacher(balancing(), run=tmp_path / "other").close()
+    with pytest.raises(SettingsError, match="holds no task ahead"):
+        CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())]), balancing(), run=tmp_path / "other", resume=True)

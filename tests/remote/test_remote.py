@@ -392,3 +392,76 @@ def test_a_ticket_behind_a_damaged_ring_is_lost_when_its_worker_is_gone() -> Non
             hub.drain()
         counts = teacher.counts
         assert (counts.assigned, counts.finished, counts.lost, counts.in_flight) == (1, 0, 1, 0)
+
+
+def test_a_resumed_run_with_remote_tickets_settles_each_once(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(cursus.Uniform(5), run=tmp_path / "run")
+    given = teacher.assign([0, 1])
+    hub = Hub(teacher)
+    remotes = [RemoteTeacher(hub.seat()) for _ in range(3)]
+    for remote in remotes:
+        remote.assign()
+    hub.drain()
+    teacher.checkpoint()
+    for remote in remotes:
+        remote.close()
+    teacher.close()
+    with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as again:
+        again.withdraw_beyond(1)
+        counts = again.counts
+        assert (counts.assigned, counts.lost, counts.withdrawn, counts.in_flight) == (5, 3, 1, 1)
+        assert again.assign([0]).tickets.tolist() == given.tickets[:1].tolist()
+    assert replay(tmp_path / "run").same
+
+
+def test_the_episode_of_a_dead_worker_is_lost_as_soon_as_its_successor_speaks() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher, Hub(teacher, memory="local") as hub:
+        seat = hub.seat(2)
+        dead = RemoteTeacher(seat)
+        dead.assign(0)
+        dead.assign(1)
+        hub.drain()
+        dead._member.close()  # without a word
+        with RemoteTeacher(seat) as successor:
+            successor.assign(0)
+            successor.report(0, success=True, returns=1.0, lengths=1)
+            hub.drain()
+            assert (teacher.counts.lost, teacher.counts.finished, teacher.counts.in_flight) == (2, 1, 0)
+            assert teacher.released == 3
+
+
+def test_closing_a_hub_settles_what_is_open_and_leaves_the_teacher_usable() -> None:
+    with cursus.Teacher(cursus.Uniform(5)) as teacher:
+        hub = Hub(teacher)
+        playing, gone = (RemoteTeacher(hub.seat()) for _ in range(2))
+        playing.assign()
+        gone.assign()
+        hub.drain()
+        gone.close()
+        hub.close()
+        hub.close()
+        assert (teacher.counts.withdrawn, teacher.counts.lost, teacher.counts.in_flight) == (1, 1, 0)
+        with pytest.raises(TeacherError, match="this hub is closed"):
+            hub.drain()
+        teacher.assign([0])
+        second = Hub(teacher)
+        assert second.seat().first_env not in (65536, 65537), "numbers of environments are never used twice"
+    assert not playing._member.owner_alive(), "closing the teacher closes its hubs"
+
+
+def test_an_interrupt_while_tasks_are_drawn_ahead_changes_no_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    curriculum = cursus.Staged({"all": range(6)}, tasks=cursus.tasks.Product(a=["x", "y", "z"], b=range(2), label_by=["a"]))
+    with cursus.Teacher(curriculum, run=tmp_path / "run") as teacher, Hub(teacher, memory="local") as hub:
+        sample = curriculum.sample
+
+        def interrupted(rng: Any) -> Any:
+            sample(rng)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(curriculum, "sample", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            hub._publish()
+        monkeypatch.undo()
+        given = teacher.assign(range(12))
+        teacher.report(given.tickets, success=[True] * 12, returns=[1] * 12, lengths=[1] * 12)
+    assert replay(tmp_path / "run").same

@@ -20,7 +20,7 @@ def numbers(run: Path) -> list[int]:
     return [event["n"] for event in read_events(run)]
 
 
-CONFIG = {"schema": 1, "seed": 0, "max_lag": None, "ahead": 0, "curriculum": {}}
+CONFIG = {"schema": 2, "seed": 0, "max_lag": None, "ahead": 0, "curriculum": {}}
 
 
 def written(run: Path, events: int) -> Ledger:

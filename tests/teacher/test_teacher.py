@@ -435,3 +435,59 @@ def test_tickets_held_ahead_are_handed_out_again_oldest_first(together: bool, tm
             assert teacher.assign([0, 0, 1, 1]).tickets.tolist() == [held[0][0], held[1][0], held[0][1], held[1][1]]
         else:
             assert [teacher.assign([0, 1]).tickets.tolist() for _ in range(2)] == held
+
+
+def test_a_draw_of_the_wrong_length_is_refused() -> None:
+    class Short(cursus.Uniform):
+        def sample(self, rng: Any) -> Any:
+            draw = super().sample(rng)
+            return type(draw)(draw.tasks[:1], draw.tags[:1])
+
+    with pytest.raises(SettingsError, match="a draw for 3 tickets has 1 tasks"):
+        cursus.Teacher(Short(5)).assign([0, 1, 2])
+
+
+def test_evidence_may_hold_numpy_scalars_and_nothing_stranger(tmp_path: Path) -> None:
+    class Chatty(cursus.Uniform):
+        evidence: Any = np.int64(3)
+
+        def update(self, episodes: cursus.Episodes) -> list[cursus.Decision]:
+            return [cursus.Decision("note", 0, "a note", {"value": self.evidence})]
+
+    curriculum = Chatty(3)
+    with cursus.Teacher(curriculum, run=tmp_path / "run") as teacher:
+        given = teacher.assign([0, 1])
+        teacher.report(given.tickets[:1], success=[True], returns=[1.0], lengths=[1])
+        curriculum.evidence = object()
+        with pytest.raises(TypeError, match="a object cannot be written to the ledger"):
+            teacher.report(given.tickets[1:], success=[True], returns=[1.0], lengths=[1])
+    notes = [event["evidence"] for event in cursus.runs.read_events(tmp_path / "run") if event["event"] == "decision"]
+    assert notes == [{"value": 3}]
+
+
+def test_a_run_of_another_schema_is_refused_by_name(tmp_path: Path) -> None:
+    cursus.Teacher(staged(), run=tmp_path / "run").close()
+    config = tmp_path / "run" / "config.json"
+    config.write_text(config.read_text().replace('"schema": 2', '"schema": 1'))
+    with pytest.raises(LedgerError, match="recorded with schema 1"):
+        cursus.Teacher.resume(staged(), tmp_path / "run")
+
+
+def test_a_wrong_report_after_an_interrupted_act_says_what_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    teacher = cursus.Teacher(staged())
+    given = teacher.assign([0])
+
+    def interrupted(episodes: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(teacher.curriculum, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        teacher.report(given.tickets, success=[True], returns=[1.0], lengths=[1])
+    for act in (
+        lambda: teacher.assign([0]),
+        lambda: teacher.report([99], success=[1], returns=[1], lengths=[1]),
+        teacher.checkpoint,
+    ):
+        with pytest.raises(TeacherError, match="interrupted half-way"):
+            act()
+    assert not teacher.usable

@@ -610,3 +610,60 @@ def test_acts_that_do_not_fit_are_refused() -> None:
     for late in (envs.step_wait, envs.reset):
         with pytest.raises(SettingsError, match=r"after close"):
             late()
+
+
+class Sticky(Corridor):
+    """Cannot be closed."""
+
+    def close(self) -> None:
+        raise ValueError("stuck")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_environment_that_cannot_be_closed_keeps_nothing_from_being_recorded(workers: int, tmp_path: Path) -> None:
+    envs = cursus.make_vec(
+        [Sticky, Corridor, Corridor], curriculum=curriculum(), run=tmp_path / "run", num_workers=workers, start_method="fork"
+    )
+    envs.reset(seed=0)
+    for _ in range(50):
+        envs.step(np.zeros(3, dtype=int))
+    finished = envs.teacher.counts.finished
+    with pytest.raises(EnvError, match="environment 0 failed in close"):
+        envs.close()
+    events = [event for event in cursus.runs.read_events(tmp_path / "run") if event["event"] == "finish"]
+    assert sum(len(event["ticket"]) for event in events) == finished > 0
+    cursus.Teacher.resume(curriculum(), tmp_path / "run").close()
+
+
+def test_a_hang_that_is_met_while_waiting_with_a_timeout_is_called_a_hang() -> None:
+    envs = cursus.make_vec(
+        [Corridor, lambda: Trouble("hang", at=1)], num_workers=2, parent_steps=False, start_method="fork", timeout_s=0.5
+    )
+    envs.reset(seed=0)
+    with pytest.raises(WorkerError, match="worker 1 .* has not answered for 0.5 s"):
+        for _ in range(5):
+            envs.step_async(np.zeros(2, dtype=int))
+            envs.step_wait(timeout=60.0)
+    envs.close()
+
+
+def test_environments_without_an_episode_are_not_stepped() -> None:
+    envs = cursus.make_vec(Corridor, 3, num_workers=0, curriculum=curriculum(), autoreset="disabled")
+    with pytest.raises(SettingsError, match="the first reset must be of all"):
+        envs.reset(options={"reset_mask": np.zeros(3, dtype=bool)})
+    envs.reset(seed=0)
+    ended = np.zeros(3, dtype=bool)
+    while not ended.any():
+        _, _, terminated, truncated, _ = envs.step(np.zeros(3, dtype=int))
+        ended = terminated | truncated
+    with pytest.raises(SettingsError, match="whose episode has ended: reset"):
+        envs.step(np.zeros(3, dtype=int))
+    envs.reset(options={"reset_mask": ended})
+    envs.step(np.zeros(3, dtype=int))
+    envs.close()
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), "5", True, 0, -1.0])
+def test_a_time_limit_is_a_positive_number(wrong: Any) -> None:
+    with pytest.raises(SettingsError, match="timeout_s"):
+        cursus.make_vec(Corridor, 2, timeout_s=wrong)

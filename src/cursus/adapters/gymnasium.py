@@ -107,8 +107,10 @@ class CurriculumEnv(_TaskEnv):
 
     def close(self) -> None:
         """Close the environment and its teacher."""
-        super().close()
-        self.teacher.close()
+        try:
+            super().close()
+        finally:
+            self.teacher.close()
 
 
 class RemoteCurriculumEnv(_TaskEnv):
@@ -153,10 +155,12 @@ class RemoteCurriculumEnv(_TaskEnv):
 
     def close(self) -> None:
         """Close the environment and leave the seat."""
-        super().close()
-        if self._remote is not None:
-            self._remote.close()
-            self._remote = None
+        try:
+            super().close()
+        finally:
+            if self._remote is not None:
+                self._remote.close()
+                self._remote = None
 
 
 class TaskHolder(_TaskEnv):

@@ -170,6 +170,11 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         if resume and run is None:
             raise SettingsError("resume=True needs the run folder: give run=….")
         self.teacher = Teacher.resume(curriculum, run) if resume and run else Teacher(curriculum, run=run, seed=seed, ahead=1)
+        if resume:
+            if self.teacher.ahead < 1:
+                self.teacher.close()
+                raise SettingsError(f"the run {run} holds no task ahead: this wrapper did not make it. Choose another folder.")
+            self.teacher.withdraw_beyond(self.num_envs)
         self.stale_starts = 0
         self._interface = TaskInterface(curriculum.tasks, success=success, score=score)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
@@ -184,8 +189,9 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         everyone = np.arange(self.num_envs)
         if self._running[0] < 0:
             self._draw_ahead(everyone)
-        else:
-            self.teacher.withdraw(self._running)
+        elif self.teacher.withdraw(self._running):  # something was decided: what waits was drawn before it
+            self.teacher.withdraw(self._ahead)
+            self._draw_ahead(everyone)
         with self._watch.guard():
             observations = self.venv.reset()
         self._running[:] = self._ahead

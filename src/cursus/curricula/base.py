@@ -90,9 +90,10 @@ class Curriculum(ABC):
     def peek(self, rng: TicketStream) -> Draw:
         """What `sample` would draw from `rng`, without anything having been drawn."""
         before = self.draw_state()
-        draw = self.sample(rng)
-        self.restore_draws(before)
-        return draw
+        try:
+            return self.sample(rng)
+        finally:  # also when it is interrupted
+            self.restore_draws(before)
 
     def draw_state(self) -> Any:
         """What drawing changes; nothing in most curricula."""

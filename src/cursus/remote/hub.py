@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from cursus.errors import TeacherError
 from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import make_memory
 from cursus.remote.channel.shared import MemoryKind
@@ -22,7 +23,6 @@ from cursus.remote.seats import BEGUN, ENDED, RECORD, WITHDRAWN, Seat
 from cursus.settings import check_count, check_kind
 from cursus.teacher import Teacher
 from cursus.teacher.journal import Exchange
-from cursus.teacher.tickets import REMOTE_ENVS
 from cursus.teacher.validation import Results
 from cursus.types import Decision, IntArray
 
@@ -89,8 +89,10 @@ class Hub:
         self._seats: list[Seat] = []
         self._open: dict[int, dict[tuple[int, int], int]] = {}  # environment → episode → ticket
         self._known_at: dict[int, int] = {}  # version of a list → results that were known then
-        self._next_env = REMOTE_ENVS
+        self._newest: dict[int, int] = {}  # ring → the newest incarnation that has said something
+        self._closed = False
         self._publish()
+        teacher.before_close(self.close)
 
     def seat(self, num_envs: int = 1) -> Seat:
         """A seat for one more worker, to be sent to it.
@@ -101,13 +103,15 @@ class Hub:
         check_count("num_envs", num_envs)
         curriculum = self.teacher.curriculum
         address = self._memory.member()
-        made = Seat(address, curriculum.tasks, self.teacher.seed, self._next_env, num_envs, curriculum.score_bounds)
+        first = self.teacher.reserve_envs(num_envs)
+        made = Seat(address, curriculum.tasks, self.teacher.seed, first, num_envs, curriculum.score_bounds)
         self._seats.append(made)
-        self._next_env += num_envs
         return made
 
     def drain(self) -> list[Decision]:
         """Take in what workers have begun and ended, settle the episodes of those that died as lost, and publish new tasks."""
+        if self._closed:
+            raise TeacherError("this hub is closed. Make another one.")
         decisions = self.teacher.exchange(self._take_in)
         due = self.teacher.num_decisions != self._published_decisions or time.monotonic() > self._publish_at
         if due and self.teacher.released != self._published_results:
@@ -115,7 +119,16 @@ class Hub:
         return decisions
 
     def close(self) -> None:
-        """End the memory; workers notice when they ask for their next task. Harmless when closed before."""
+        """Take in what workers have said, settle what they still play as lost, and end the memory, which they notice.
+
+        Harmless when closed before. Closing the teacher closes its hubs first.
+        """
+        if self._closed:
+            return
+        if self.teacher.usable:
+            self.teacher.exchange(self._take_in)
+            self.teacher.lose([ticket for episodes in self._open.values() for ticket in episodes.values()])
+        self._closed = True
         self._memory.close()
 
     def __enter__(self) -> Self:
@@ -174,7 +187,8 @@ class Hub:
         self.staleness.most = max(self.staleness.most, max(behind, default=0))
 
     def _remember(self, begun: NDArray[Any], next_ticket: int) -> None:
-        """Which tickets these episodes get."""
+        """Which tickets these episodes get, and who plays."""
+        self._newest |= dict(zip(begun["ring"].tolist(), begun["incarnation"].tolist(), strict=True))
         for ticket, (env, episode) in enumerate(zip(begun["env"].tolist(), _episodes(begun), strict=True), start=next_ticket):
             self._open.setdefault(env, {})[episode] = ticket
 
@@ -190,19 +204,18 @@ class Hub:
     def _orphans(self) -> IntArray:
         """Open tickets that nobody will settle.
 
-        Their environment has begun another episode, so that their worker has died and another has its seat; or their worker
-        is gone, and everything that it said has been read.
+        Another worker has the seat and has said something, after everything that the one before it said; or their worker is
+        gone, and everything that it said has been read.
         """
         if not any(self._open.values()):
             return _NO_TICKETS
         tickets: list[int] = []
-        for episodes in self._open.values():
-            while len(episodes) > 1:
-                tickets.append(episodes.pop(min(episodes)))
         for seat, ring in zip(self._seats, self._memory.members(), strict=True):
-            if not ring.alive and (ring.head == ring.tail or ring.quarantined):
-                for env in range(seat.first_env, seat.first_env + seat.num_envs):
-                    tickets += self._open.pop(env, {}).values()
+            all_gone = not ring.alive and (ring.head == ring.tail or ring.quarantined)
+            for env in range(seat.first_env, seat.first_env + seat.num_envs):
+                episodes = self._open.get(env, {})
+                gone = [each for each in episodes if all_gone or each[0] < self._newest.get(ring.ring, 0)]
+                tickets += [episodes.pop(each) for each in gone]
         return np.array(tickets, dtype=np.int64)
 
 

@@ -1,6 +1,6 @@
 """The run folder: settings, append-only ledger of events, status and checkpoints on disk."""
 
-from cursus.runs.folder import RunFolder
-from cursus.runs.ledger import SCHEMA, Ledger, NullLedger, read_events, valid_spans
+from cursus.runs.folder import SCHEMA, RunFolder
+from cursus.runs.ledger import Ledger, NullLedger, read_events, valid_spans
 
 __all__ = ["SCHEMA", "Ledger", "NullLedger", "RunFolder", "read_events", "valid_spans"]

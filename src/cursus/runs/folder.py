@@ -16,6 +16,9 @@ from typing import Any
 
 from cursus.errors import LedgerError
 
+SCHEMA = 2
+"""The version of what is written here; a run of another one is refused."""
+
 
 class RunFolder:
     """Where the parts of the run in the folder `path` lie."""
@@ -31,7 +34,12 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """The settings of the run."""
         complaint = f"{self.path} is not a run: it has no readable config.json"
-        return _read_object(self.config, complaint, ("seed", "max_lag", "ahead", "curriculum"))
+        config = _read_object(self.config, complaint, ("seed", "max_lag", "ahead", "curriculum"))
+        if config.get("schema", SCHEMA) != SCHEMA:
+            raise LedgerError(
+                f"{self.path} was recorded with schema {config['schema']!r:.20}; this version of Cursus reads schema {SCHEMA}."
+            )
+        return config
 
     def read_status(self) -> dict[str, Any]:
         """How things stood when the status was last written."""

@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cursus.errors import LedgerError, SettingsError
 from cursus.runs import checkpoint
 from cursus.runs.folder import RunFolder
 from cursus.types import Tree
 
-SCHEMA = 1
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
@@ -263,9 +261,13 @@ def valid_spans(folder: RunFolder) -> list[range]:
     return [*spans, range(end)][::-1]
 
 
-def _plain(array: NDArray[Any]) -> Any:
-    """An array as JSON values; booleans are written as 0 and 1."""
-    return np.ndarray.tolist(array.view(np.int8) if array.dtype == np.bool_ else array)
+def _plain(value: Any) -> Any:
+    """An array as JSON values (booleans as 0 and 1), or a NumPy scalar as a plain one."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"a {type(value).__name__} cannot be written to the ledger. Evidence holds plain JSON values.")
+    return value.view(np.int8).tolist() if value.dtype == np.bool_ else value.tolist()
 
 
 def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:

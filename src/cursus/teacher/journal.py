@@ -50,15 +50,19 @@ class Journal:
 
     def open(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> IntArray:
         """Open a ticket for each of these environments."""
-        self._check(tasks, tags)
+        self._check(envs, tasks, tags)
         tickets = self.book.open(envs, tasks, tags)
         self.ledger.write("assign", {"first": int(tickets[0]), "env": envs, "task": tasks, "tag": tags})
         for observer in self.observers.present:
             observer.assigned(tasks)
         return tickets
 
-    def _check(self, tasks: IntArray, tags: IntArray) -> None:
+    def _check(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> None:
         ids = tasks.tolist()
+        if not len(envs) == len(ids) == len(tags):
+            raise SettingsError(
+                f"a draw for {len(envs)} tickets has {len(ids)} tasks and {len(tags)} tags: the curriculum is at fault."
+            )
         if tasks.dtype.kind != "i" or min(ids) < 0 or max(ids) >= self._tasks.size:
             self._tasks.check(tasks)  # says what is wrong
         if min(tags.tolist()) < 0:
@@ -86,7 +90,7 @@ class Journal:
         """Open and settle what remote workers have begun and ended, as one event."""
         fields: dict[str, Any] = {}
         if len(done.envs):
-            self._check(done.tasks, done.tags)
+            self._check(done.envs, done.tasks, done.tags)
             tickets = self.book.open(done.envs, done.tasks, done.tags)
             fields = {"first": int(tickets[0]), "env": done.envs, "task": done.tasks, "tag": done.tags}
         if len(done.finished):

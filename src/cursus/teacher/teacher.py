@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.curricula import Curriculum
@@ -30,6 +31,10 @@ from cursus.types import Decision, Episodes, IntArray, Tree
 
 _log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
+_INTERRUPTED = (
+    "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
+    "Resume the run from its newest checkpoint, or make a new teacher."
+)
 _ONE_THREAD = "another thread is in the middle of an act of this teacher. Use a teacher from one thread at a time."
 
 
@@ -49,7 +54,7 @@ class Assignment:
 
 
 class _Act:
-    """What an act changes in journal and curriculum, it changes in both, or the teacher refuses to go on."""
+    """One act at a time; what it changes in journal and curriculum, it changes in both, or the teacher refuses to go on."""
 
     def __init__(self) -> None:
         self.refusal: str | None = None
@@ -58,19 +63,26 @@ class _Act:
 
     def check(self) -> None:
         """Refuse while another thread acts, and after an act that was interrupted."""
-        if self._lock.locked() and self._thread != threading.get_ident():
-            raise TeacherError(_ONE_THREAD)
+        if self._lock.locked():
+            raise TeacherError(_INTERRUPTED if self._thread == threading.get_ident() else _ONE_THREAD)
         if self.refusal is not None:
             raise TeacherError(self.refusal)
 
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            raise TeacherError(_ONE_THREAD)
+            self.check()
         self._thread = threading.get_ident()
-        self.refusal = (
-            "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
-            "Resume the run from its newest checkpoint, or make a new teacher."
-        )
+        if self.refusal is not None:
+            self._lock.release()
+            raise TeacherError(self.refusal)
+
+    def begin(self) -> None:
+        """From here on something changes."""
+        self.refusal = _INTERRUPTED
+
+    def done(self) -> None:
+        """All that was to change has changed."""
+        self.refusal = None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
@@ -140,6 +152,8 @@ class Teacher:
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
         self._remote_orphans = False
+        self._next_remote_env = REMOTE_ENVS
+        self._before_close: list[Callable[[], None]] = []
         self.num_decisions = 0
         """How many decisions this teacher has seen the curriculum make."""
         self.caller_state: Tree = None
@@ -203,9 +217,10 @@ class Teacher:
             envs: numbers of environments, shape (n,), from 0; those that hold a ticket already (and may hold no other) are
                 refused, those that held one in a run that was resumed get it again.
         """
-        numbers = self._book.check_envs(envs)
-        self._at_the_door()
         with self._act:
+            self._at_the_door()
+            numbers = self._book.check_envs(envs)
+            self._act.begin()
             if not self._book.again:
                 return Assignment(*self._draw(numbers))
             tickets, tasks = self._book.take_again(numbers)
@@ -242,24 +257,27 @@ class Teacher:
             scores: a finer measure than success for curricula that use one, finite and within the curriculum's
                 `score_bounds`, shape (n,) (default None: the success, 0 or 1).
         """
-        numbers = self._book.check_open(tickets)
-        results = check_results(numbers, success, returns, lengths, scores, self._score_bounds)
-        self._at_the_door()
         with self._act:
+            self._at_the_door()
+            numbers = self._book.check_open(tickets)
+            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds)
+            self._act.begin()
             return self._decide(self._journal.finish(numbers, results))
 
     def lose(self, tickets: ArrayLike) -> list[Decision]:
         """Settle open `tickets` whose worker is gone. They count neither as success nor as failure."""
-        numbers = self._book.check_open(tickets)
-        self._at_the_door()
         with self._act:
+            self._at_the_door()
+            numbers = self._book.check_open(tickets)
+            self._act.begin()
             return self._decide(self._journal.lose(numbers))
 
     def withdraw(self, tickets: ArrayLike) -> list[Decision]:
         """Settle open `tickets` that are taken back before they were played."""
-        numbers = self._book.check_open(tickets)
-        self._at_the_door()
         with self._act:
+            self._at_the_door()
+            numbers = self._book.check_open(tickets)
+            self._act.begin()
             return self._decide(self._journal.withdraw(numbers))
 
     def exchange(self, read: Callable[[int, int], Exchange | None]) -> list[Decision]:
@@ -269,8 +287,9 @@ class Teacher:
             read: gives what they did, or None if there is nothing, from the number of the next ticket and of the first that
                 the curriculum has not seen.
         """
-        self._at_the_door()
         with self._act:
+            self._at_the_door()
+            self._act.begin()
             done = read(self._book.counts.assigned, self._book.released)
             return [] if done is None else self._decide(self._journal.exchange(done))
 
@@ -290,7 +309,6 @@ class Teacher:
 
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
-        self._act.check()
         if self._remote_orphans:
             self._lose_remote()
         if time.monotonic() >= self._journal.ledger.due_at:
@@ -302,9 +320,26 @@ class Teacher:
 
         This waits for the first act after a resume, so that observers are there to be told.
         """
-        self._remote_orphans = False
         if orphans := [ticket for ticket, env in self.in_flight().items() if env >= REMOTE_ENVS]:
-            self.lose(orphans)
+            self._journal.ledger.flush()
+            self._act.begin()
+            self._decide(self._journal.lose(np.array(orphans, dtype=np.int64)))
+            self._act.done()
+        self._remote_orphans = False
+
+    def withdraw_beyond(self, num_envs: int) -> list[Decision]:
+        """Take back the tickets of environments from number `num_envs` on, which a resumed run has no longer."""
+        gone = [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]
+        return self.withdraw(gone) if gone else []
+
+    def reserve_envs(self, num_envs: int) -> int:
+        """The first of `num_envs` numbers of environments for a remote worker, which nobody else gets."""
+        first, self._next_remote_env = self._next_remote_env, self._next_remote_env + num_envs
+        return first
+
+    def before_close(self, close: Callable[[], None]) -> None:
+        """Call `close` before this teacher closes: for hubs, which have something to settle then."""
+        self._before_close.append(close)
 
     def observe(self, observer: ObserverT) -> ObserverT:
         """Tell `observer` everything from here on; in a resumed run it first continues from where it was."""
@@ -332,6 +367,8 @@ class Teacher:
 
         If the disk is full this raises and nothing is let go: make room, and close again.
         """
+        for close in self._before_close:
+            close()
         self._journal.close(self.status)
         self._act.refusal = self._act.refusal or "this teacher is closed. Make a new one, or resume its run."
         self._curriculum.release(self)
@@ -373,6 +410,16 @@ class Teacher:
     def max_lag(self) -> int:
         """How many newer tickets may be handed out before an episode that has not ended is seen as a failure."""
         return self._book.max_lag
+
+    @property
+    def usable(self) -> bool:
+        """Whether acts are possible: not after `close`, nor after one that was interrupted half-way."""
+        return self._act.refusal is None
+
+    @property
+    def ahead(self) -> int:
+        """How many tickets an environment may hold beside the one that it plays."""
+        return self._book.ahead
 
     @property
     def decisions(self) -> list[Decision]:

@@ -55,7 +55,7 @@ class TicketBook:
 
     def __init__(self, *, max_lag: int | None = None, ahead: int = 0) -> None:
         self._max_lag = max_lag
-        self._ahead = ahead
+        self.ahead = ahead
         self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_SMALLEST, dtype=dtype) for name, dtype in _COLUMNS.items()}
         self._status = bytearray(_SMALLEST)  # a column too; as bytes, one of them is read and found fastest
         self._base = 0  # the ticket in row 0
@@ -95,9 +95,9 @@ class TicketBook:
         for env, count in wanted.items():
             fresh = count - len(self.again[env]) if env in self.again else count
             held = self._held.get(env, 0)
-            if fresh > 0 and held + fresh > 1 + self._ahead:
+            if fresh > 0 and held + fresh > 1 + self.ahead:
                 raise TicketError(
-                    f"environment {env} holds {held} open ticket(s), at most {1 + self._ahead} allowed: "
+                    f"environment {env} holds {held} open ticket(s), at most {1 + self.ahead} allowed: "
                     "report, lose or withdraw it before assigning the next."
                 )
         return numbers

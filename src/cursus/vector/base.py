@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from cursus.errors import SettingsError
 from cursus.randomness import check_seed, episode_seed
-from cursus.settings import check_count
+from cursus.settings import check_count, check_positive
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, Decision, FloatArray, IntArray
 from cursus.vector.env_group import EnvInfo
@@ -65,8 +65,8 @@ class VectorSettings:
             raise SettingsError(f"autoreset must be 'next_step', 'same_step' or 'disabled', got {self.autoreset!r}.")
         if self.on_worker_loss not in ("raise", "restart"):
             raise SettingsError(f"on_worker_loss must be 'raise' or 'restart', got {self.on_worker_loss!r}.")
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise SettingsError(f"timeout_s must be a positive number of seconds or None, got {self.timeout_s!r}.")
+        if self.timeout_s is not None:
+            check_positive("timeout_s", self.timeout_s)
         if self.seed is not None:
             check_seed(self.seed)
         if self.start_method is not None:
@@ -194,6 +194,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         if seed is None and self._state is State.NEW and not self.settings.seed_episodes:
             seed = self.settings.seed
         seeds = _seeds(seed, self.num_envs, numbers)
+        if self._state is State.NEW and len(numbers) < self.num_envs:
+            raise SettingsError("the first reset must be of all environments: leave reset_mask out.")
         with self._whole:
             self._assign_anew(numbers)
             infos, lost = self._reset_envs(numbers, seeds, chosen)
@@ -249,6 +251,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _take_actions(self, actions: Any) -> None:
         self._require("step", State.READY)
+        if self._mode is AutoresetMode.DISABLED and self.teacher is not None and _NO_TICKET in self._tickets.tolist():
+            ended = np.flatnonzero(self._tickets == _NO_TICKET).tolist()
+            raise SettingsError(f"step() of environments whose episode has ended: reset {ended!s:.60} first (reset_mask).")
         self._buffer.actions.fill(actions)
 
     def _conclude(self, reply: StepReply) -> StepResult:
@@ -257,7 +262,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         if not reply.ended and not reply.infos:
             if self._any_waiting:
                 self._wait(False)
-            return self._result({})
+            return self._result(self._merge({}, []) if self._decided else {})
         buffer, told = self._buffer, dict[str, Any]()
         ended_mask = buffer.terminated | buffer.truncated
         ended = ended_mask.nonzero()[0]

@@ -242,10 +242,15 @@ class EnvGroup:
                 self.envs[number - self.first].set_wrapper_attr(name, value)
 
     def close(self) -> None:
-        """Close every environment."""
+        """Close every environment; if some of them raise, the first error is told when all were asked to."""
+        errors = []
         for row, env in enumerate(self.envs):
-            with self._blame(row, "close"):
+            try:
                 env.close()
+            except Exception as error:
+                errors.append(self._failure(row, "close", error))
+        if errors:
+            raise errors[0]
 
     @contextmanager
     def _blame(self, row: int, what: str) -> Iterator[None]:

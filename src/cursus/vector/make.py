@@ -135,8 +135,7 @@ def _teacher(curriculum: Curriculum, num_envs: int, run: str | Path | None, resu
     if run is None:
         raise SettingsError("resume=True needs the run folder: give run=….")
     teacher = Teacher.resume(curriculum, run)
-    orphans = [ticket for ticket, env in teacher.in_flight().items() if env >= num_envs]
-    teacher.withdraw(orphans)  # of environments that there are no longer
+    teacher.withdraw_beyond(num_envs)
     return teacher
 
 

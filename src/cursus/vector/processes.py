@@ -143,14 +143,7 @@ class Processes(CurriculumVectorEnv):
     def _is_done_within(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         self._remember_when_asked()
-        for worker in self._workers:
-            if not worker.is_done():
-                try:
-                    if not worker.sleep_until_done(deadline):
-                        return False
-                except WorkerError:
-                    return True  # `_finish_step` meets it again, and knows what to do
-        return True
+        return all(worker.is_done() or worker.sleep_until_done(deadline) for worker in self._workers)
 
     def _remember_when_asked(self) -> None:
         for worker in self._workers:
@@ -311,11 +304,13 @@ class Processes(CurriculumVectorEnv):
                     worker.finish(deadline)
         finally:
             self._let_go()
-        if self._group is not None:
-            self._group.close()
-            self._group = None
-        if self.teacher is not None:
-            self.teacher.close()
+            own, self._group = self._group, None
+            try:
+                if own is not None:
+                    own.close()
+            finally:
+                if self.teacher is not None:
+                    self.teacher.close()
 
 
 def _release(workers: list[WorkerHandle], wakeup: WakeupPipe, handles: Sequence[int]) -> None:

@@ -77,7 +77,9 @@ class Serial(CurriculumVectorEnv):
         self._group.set_attr(name, numbers, values)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Close every environment."""
-        self._group.close()
-        if self.teacher is not None:
-            self.teacher.close()
+        """Close every environment, and the teacher."""
+        try:
+            self._group.close()
+        finally:
+            if self.teacher is not None:
+                self.teacher.close()

@@ -324,7 +324,10 @@ class WorkerHandle:
         return message
 
     def sleep_until_done(self, deadline: float = float("inf")) -> bool:
-        """Sleep until it has answered; False if it has not by the `deadline`, a `WorkerError` if it never will."""
+        """Sleep until it has answered; a `WorkerError` if it never will.
+
+        With a `deadline`, False if it has not answered by then; a loss is left for `answer` to tell.
+        """
         naps = 0
         self._flags.parent_sleeps[self._index] = True
         if self.nudge():  # it has not even begun
@@ -338,7 +341,10 @@ class WorkerHandle:
                     self._parent_wakeup.clear()
                 if self._has_answered():
                     break
-                if self.process.sentinel in woken:
+                lost = self.process.sentinel in woken
+                if (lost or self.is_late()) and deadline < float("inf"):
+                    break
+                if lost:
                     raise self._died()
                 if self.is_late():
                     raise self._hung("working on it", self._timeout_s)
