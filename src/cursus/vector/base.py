@@ -139,6 +139,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self.metadata = {**first.metadata, "autoreset_mode": self._mode}
         self._tickets = np.full(num_envs, _NO_TICKET, dtype=np.int64)
         self._drawn_after = np.zeros(num_envs, dtype=np.int64)  # how many decisions had been made when a task was drawn
+        self._fresh_after = 0  # and when all that wait had been drawn
         self._decided: list[Decision] = []
         self._state = State.NEW
         self._whole = _Whole(self)
@@ -270,6 +271,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             self._tell_episodes(told, ended)
         self._settle(ended, reply.lost)
         self._wait(ended_mask)
+        if self.teacher is not None:
+            self._fresh_after = self.teacher.num_decisions
         if self._mode is AutoresetMode.SAME_STEP and len(ended):
             return self._reset_at_once(told, ended_mask, reply)
         return self._result(self._merge(told, reply.infos, reply.lost))
@@ -399,7 +402,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _resample(self) -> None:
         """Draw again what waits and was drawn before the last decision, whoever brought that about."""
-        if self._any_waiting and self.teacher is not None:
+        if self._any_waiting and self.teacher is not None and self.teacher.num_decisions != self._fresh_after:
             outdated = self._buffer.waiting & (self._drawn_after != self.teacher.num_decisions)
             if outdated.any():
                 self._assign_anew(np.flatnonzero(outdated))
