@@ -143,6 +143,7 @@ def worker(seat: Seat, episodes: int) -> None:
     remote.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_workers_in_processes_report_everything_once(method: str, tmp_path: Path) -> None:
     context = multiprocessing.get_context(method)
@@ -172,6 +173,7 @@ def play_for_ever(seat: Seat, ready: Any) -> None:
         remote.report(success=True, returns=1.0, lengths=1)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_lose_only_what_they_had_open() -> None:
     context = multiprocessing.get_context("fork")
     rng = np.random.default_rng(0)
@@ -218,6 +220,7 @@ def wait_for_the_teacher_to_go(seat: Seat, found: Any) -> None:
         found.send(str(error))
 
 
+@pytest.mark.slow
 def test_a_worker_notices_that_its_teacher_is_gone() -> None:
     context = multiprocessing.get_context("spawn")
     mine, other = context.Pipe()

@@ -15,8 +15,6 @@ from cursus.runs.checkpoint import encode
 from cursus.vector.make import Trial, Tuning, _ways
 from worlds import Corridor, Trouble
 
-pytestmark = pytest.mark.slow
-
 
 class Napping(Corridor):
     def step(self, action: Any) -> Any:
@@ -24,6 +22,7 @@ class Napping(Corridor):
         return super().step(action)
 
 
+@pytest.mark.slow
 def test_environments_that_wait_get_processes_of_their_own() -> None:
     tuning = cursus.autotune(Napping, 6, seconds=0.3, start_method="fork")
     assert tuning["num_workers"] + tuning["parent_steps"] == 6, "one process for each environment"

@@ -37,6 +37,7 @@ def test_vector_keeps_the_laws(way: str, mode: Any) -> None:
     check_vector(lambda make, n, c: cursus.make_vec(make, n, curriculum=c, autoreset=mode, **WAYS[way]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("way", ["serial", "fork"])
 def test_no_stale_start_in_thousands_of_episodes_of_64_environments(way: str, mode: Any) -> None:
@@ -186,6 +187,7 @@ def test_the_mix_is_in_force_at_the_next_reset_for_any_number_of_finishers() -> 
     envs.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [1, 8, 31, 32, 64, 128, 256])
 def test_any_number_of_environments_reaches_the_last_stage_or_stays_at_the_first(num_envs: int) -> None:
     for chance, stage in ((1.0, "c"), (0.0, "a")):

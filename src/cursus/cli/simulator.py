@@ -181,10 +181,11 @@ def run_fit(console: Console, run: Path, graph: str, samples_per_epoch: int) -> 
         table.add_row(name, f"{getattr(found, name):.4g}")
     console.print(table)
     better = found.log_likelihood - found.steady_log_likelihood
-    steady = f"than a steady rate per task ({found.steady_log_likelihood:.4f})"
+    steady = f"than a constant success rate per task ({found.steady_log_likelihood:.4f})"
     words = f"{'better' if better > 0 else 'no better'} {steady}"
     console.print(f"{found.episodes:,} episodes: log-likelihood {found.log_likelihood:.4f} per episode, {words}.")
-    console.print(Text(f"next: {command_name()} compare --worlds {_FITTED}{plain(str(run))}", "dim"), soft_wrap=True)
+    if better > 0:
+        console.print(Text(f"next: {command_name()} compare --worlds {_FITTED}{plain(str(run))}", "dim"), soft_wrap=True)
     return found
 
 

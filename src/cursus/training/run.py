@@ -164,7 +164,7 @@ class _Job:
             )
         if plan.training.mirror:
             if not isinstance(agent, Agent):
-                raise ConfigError("training.mirror is for our own agents (DDDQN, SAC).")
+                raise ConfigError("training.mirror is for DDDQN and SAC. Give --set training.mirror=false with others.")
             agent.augment = _mirror(plan)
         self._try_evaluation()
         score = hockey_score if plan.plays_hockey else None

@@ -6,8 +6,6 @@ import pytest
 
 from cursus.testing.memories import kill_writers, race_readers
 
-pytestmark = pytest.mark.slow
-
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 

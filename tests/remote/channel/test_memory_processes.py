@@ -24,8 +24,6 @@ from people import RECORD
 from cursus.errors import SharedMemoryError
 from cursus.remote.channel import Address, Local, Shared, attach
 
-pytestmark = pytest.mark.slow
-
 pytestmark = [pytest.mark.timeout(30), pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 START_METHODS = ("fork", "forkserver", "spawn")
