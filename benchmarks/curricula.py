@@ -107,10 +107,10 @@ def memory_mb(size: int) -> float:
         "def resident():\n"
         "    return int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20\n"
         "before = resident()\n"
-        f"course = cursus.LearningProgress({size})\n"
+        f"curriculum = cursus.LearningProgress({size})\n"
         "for n in range(40):\n"
-        "    tasks = course.sample(cursus.randomness.TicketStream(0, 256 * n, 256)).tasks\n"
-        "    course.update(cursus.Episodes.of(tasks % 2 == 0, task=tasks, first_ticket=256 * n))\n"
+        "    tasks = curriculum.sample(cursus.randomness.TicketStream(0, 256 * n, 256)).tasks\n"
+        "    curriculum.update(cursus.Episodes.of(tasks % 2 == 0, task=tasks, first_ticket=256 * n))\n"
         "print(resident() - before)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

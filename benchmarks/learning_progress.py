@@ -95,16 +95,16 @@ class Noise:
 
     episodes: int = 8000
 
-    def run(self, course: cursus.Curriculum, seed: int) -> dict[str, float]:
+    def run(self, curriculum: cursus.Curriculum, seed: int) -> dict[str, float]:
         practised = np.zeros(64)
         for first in range(0, self.episodes, BATCH):
-            tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
+            tasks = curriculum.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
             luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
             chance = np.empty(BATCH)
             for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
                 chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
                 practised[task] += 1
-            course.update(cursus.Episodes.of(luck < chance, task=tasks, first_ticket=first))
+            curriculum.update(cursus.Episodes.of(luck < chance, task=tasks, first_ticket=first))
         shares = practised.reshape(4, 16).sum(axis=1) / self.episodes
         competence = float(np.minimum(practised[:16] / 300, 1.0).mean())
         return {"competence": competence, "coins": shares[1], "wasted": shares[2] + shares[3]}
@@ -118,20 +118,20 @@ def students(world: str, seed: int) -> SimulatedStudents:
     return SimulatedStudents(graph, observed="reward", seed=seed)
 
 
-def area(course: cursus.Curriculum | None, world: str, seed: int, epochs: int = 500, samples: int = 40) -> float:
-    """The mean over epochs of the mean competence; without a course, that of the greedy oracle."""
+def area(curriculum: cursus.Curriculum | None, world: str, seed: int, epochs: int = 500, samples: int = 40) -> float:
+    """The mean over epochs of the mean competence; without a curriculum, that of the greedy oracle."""
     student = students(world, seed)
     total = 0.0
     for epoch in range(epochs):
-        if course is None:
+        if curriculum is None:
             best = int(student.gains()[0].argmax())
             student.practise(np.full((1, samples), best))
         else:
             for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
-                tasks = course.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
+                tasks = curriculum.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
                 luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
                 seen = student.play(tasks[None], luck[None])[0]
-                course.update(_scored(seen, tasks, first))
+                curriculum.update(_scored(seen, tasks, first))
                 student.practise(tasks[None])
         total += student.competence.mean()
     return total / epochs
@@ -144,7 +144,7 @@ def _scored(scores: np.ndarray, tasks: np.ndarray, first: int) -> cursus.Episode
 
 
 def one(job: tuple[str, str, int]) -> dict[str, float]:
-    """One course in one world with one seed."""
+    """One curriculum in one world with one seed."""
     name, world, seed = job
     if world == "noise":
         return Noise().run(COURSES[name](64), seed)
@@ -154,8 +154,8 @@ def one(job: tuple[str, str, int]) -> dict[str, float]:
 
 def interval(values: list[float]) -> tuple[float, float]:
     """95 % of the means of resampled seeds."""
-    dice = np.random.default_rng(0)
-    means = dice.choice(values, (2000, len(values))).mean(axis=1)
+    rng = np.random.default_rng(0)
+    means = rng.choice(values, (2000, len(values))).mean(axis=1)
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
 
@@ -184,10 +184,12 @@ def tables(figures: Figures) -> list[Table]:
     def cell(stem: str) -> str:
         return f"{figures[stem]:.3f} ({figures[stem + '_low']:.3f}–{figures[stem + '_high']:.3f})"
 
-    noise = table("Noise: 64 tasks, 8,000 episodes", "course", "competence of the learnable", "share of coins", "wasted share")
+    noise = table(
+        "Noise: 64 tasks, 8,000 episodes", "curriculum", "competence of the learnable", "share of coins", "wasted share"
+    )
     for name in COURSES:
         noise.add_row(name, *(cell(f"noise_{key}_{name}") for key in ("competence", "coins", "wasted")))
-    areas = table("Area under the competence curve, 500 epochs of 40", "course", "reversed chain", "chain", "tree of 15")
+    areas = table("Area under the competence curve, 500 epochs of 40", "curriculum", "reversed chain", "chain", "tree of 15")
     for name in (*COURSES, "oracle"):
         areas.add_row(name, *(cell(f"{world}_area_{name}") for world in WORLDS))
     return [noise, areas]

@@ -47,6 +47,6 @@ def machine() -> Mapping[str, str]:
 def table(title: str, *columns: str) -> Table:
     """A table whose first column holds words and whose others hold numbers."""
     made = Table(title=title, title_justify="left", title_style="italic", header_style="bold")
-    for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place == 0 else "right")
+    for index, column in enumerate(columns):
+        made.add_column(column, justify="left" if index == 0 else "right")
     return made

@@ -34,13 +34,13 @@ class ByHand:
     def __init__(self) -> None:
         self.stage = 0
         self.window: deque[bool] = deque(maxlen=100)
-        self.dice = random.Random(0)  # noqa: S311
+        self.rng = random.Random(0)  # noqa: S311
 
     def episode(self, success: bool) -> int:
         self.window.append(success)
         if len(self.window) == 100 and sum(self.window) / 100 >= 0.9:
             self.stage += 1
-        mixed = self.dice.random() < 0.2
+        mixed = self.rng.random() < 0.2
         return max(self.stage - mixed, 0)
 
 
@@ -65,11 +65,11 @@ def teach(teacher: cursus.Teacher, batch: int, episodes: int) -> float:
 
 def by_hand(episodes: int) -> float:
     """Microseconds per episode."""
-    course = ByHand()
+    curriculum = ByHand()
     results = (np.random.default_rng(0).random(episodes) < 0.5).tolist()
     begin = time.perf_counter()
     for won in results:
-        course.episode(won)
+        curriculum.episode(won)
     return (time.perf_counter() - begin) / episodes * 1e6
 
 

@@ -91,15 +91,15 @@ def limit(make: Callable[[], Any], num_envs: int, seconds: float, sleeps: bool, 
     begin, out = context.Event(), context.SimpleQueue()
     barrier = Barrier(processes) if in_step else None
     share = max(num_envs // processes, 1)
-    crew = [
+    workers = [
         context.Process(target=bare, args=(make, seconds, begin, out, share, process, barrier)) for process in range(processes)
     ]
-    for each in crew:
+    for each in workers:
         each.start()
     time.sleep(0.05 + 0.01 * processes)
     begin.set()
-    total = sum(out.get() for _ in crew)
-    for each in crew:
+    total = sum(out.get() for _ in workers)
+    for each in workers:
         each.join()
     return total
 

@@ -61,7 +61,7 @@ class Sleep(Plain):
 
 
 class NumbersOnly(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """MiniGrid's picture without the mission text."""
+    """MiniGrid's image observation without the mission text."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         super().__init__(env)

@@ -64,15 +64,20 @@ class _Act:
     def check(self) -> None:
         """Refuse while another thread acts, and after an act that was interrupted."""
         if self._lock.locked():
-            raise TeacherError(_INTERRUPTED if self._thread == threading.get_ident() else _ONE_THREAD)
+            raise self._busy()
         if self.refusal is not None:
             raise TeacherError(self.refusal)
 
+    def _busy(self) -> TeacherError:
+        """Why the lock is held: by another thread, or by this one since it was interrupted in the middle of taking it."""
+        return TeacherError(_INTERRUPTED if self._thread == threading.get_ident() else _ONE_THREAD)
+
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
-            self.check()
+            raise self._busy()
         self._thread = threading.get_ident()
         if self.refusal is not None:
+            self._thread = None
             self._lock.release()
             raise TeacherError(self.refusal)
 
@@ -87,6 +92,7 @@ class _Act:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self.refusal = None
+        self._thread = None
         self._lock.release()
 
 

@@ -96,17 +96,18 @@ class State(Enum):
 
 
 class _Whole:
-    """What is done under this is done wholly: the environments are `READY` afterwards, or broken if it fails."""
+    """What is done under this is done wholly: the environments are `READY` afterwards (or `then`), or broken if it fails."""
 
     def __init__(self, envs: CurriculumVectorEnv) -> None:
         self._envs = envs
+        self.then = State.READY
 
     def __enter__(self) -> None:
         self._envs._state = State.BROKEN
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
-            self._envs._state = State.READY
+            self._envs._state, self.then = self.then, State.READY
 
 
 class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
@@ -233,7 +234,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         with self._whole:
             self._resample()
             self._begin_step()
-        self._state = State.STEPPING
+            self._whole.then = State.STEPPING
 
     def step_wait(self, timeout: float | None = None) -> StepResult:
         """What came of the step that `step_async` began.
