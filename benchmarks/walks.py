@@ -26,9 +26,10 @@ import numpy as np
 import cursus
 from cursus.remote import Hub, RemoteTeacher
 from cursus.vector import processes
+from cursus.vector import worker as worker_process
 
 _ROOT = os.path.dirname(os.path.realpath(cursus.__file__)) + os.sep
-_PATIENCE_S = 60.0  # a parent that gave up spinning would walk another way
+_PATIENCE_S = 60.0
 
 
 class Walk:
@@ -105,9 +106,19 @@ def own_loop(run: Path) -> Iterator[tuple[str, Walk]]:
 
 def vector(run: Path, num_workers: int) -> Iterator[tuple[str, Walk]]:
     makers: list[Callable[[], Any]] = [lambda: Countdown(5)] * 2 + [lambda: Countdown(7)] * 6
-    envs = cursus.make_vec(makers, curriculum=curriculum(), run=run, num_workers=num_workers, start_method="fork")
-    with patient(), closing(envs):
+    with patient():
+        envs = cursus.make_vec(makers, curriculum=curriculum(), run=run, num_workers=num_workers, start_method="fork")
+        stepped = step_twice(envs)
+    name = "`Processes`" if num_workers else "`Serial`"
+    yield f"vector environment, {name}: a step in which nothing ends", stepped[0]
+    yield f"vector environment, {name}: a step in which two episodes end", stepped[1]
+
+
+def step_twice(envs: Any) -> tuple[Walk, Walk]:
+    """The walks of a step in which nothing ends, and of one in which two episodes do."""
+    with closing(envs):
         never_flush(envs.teacher)
+        envs._spin = True  # also where there are more processes than cores
         envs.reset(seed=0)
         for _ in range(4):
             with Walk() as nothing_ends:
@@ -116,15 +127,14 @@ def vector(run: Path, num_workers: int) -> Iterator[tuple[str, Walk]]:
             _, _, terminated, _, _ = envs.step(np.zeros(8, dtype=int))
         if terminated.sum() != 2:
             raise RuntimeError("this step was to end two episodes")
-    name = "`Processes`" if num_workers else "`Serial`"
-    yield f"vector environment, {name}: a step in which nothing ends", nothing_ends
-    yield f"vector environment, {name}: a step in which two episodes end", two_end
+        return nothing_ends, two_end
 
 
 def remote(run: Path) -> Iterator[tuple[str, Walk]]:
     teacher = cursus.Teacher(curriculum(), run=run)
     with teacher, Hub(teacher) as hub, RemoteTeacher(hub.seat()) as worker:
         never_flush(teacher)
+        worker._looked_at = math.inf  # it would look after the teacher once a second
         for _ in range(2):
             with Walk() as assign:
                 worker.assign()
@@ -149,11 +159,13 @@ def never_flush(teacher: Any) -> None:
 
 @contextmanager
 def patient() -> Iterator[None]:
-    before, processes.SPIN_S = processes.SPIN_S, _PATIENCE_S
+    """Nobody falls asleep while waiting, neither the parent nor the workers that are forked meanwhile."""
+    before = processes.SPIN_S
+    processes.SPIN_S = worker_process.SPIN_S = _PATIENCE_S
     try:
         yield
     finally:
-        processes.SPIN_S = before
+        processes.SPIN_S = worker_process.SPIN_S = before
 
 
 @contextmanager
