@@ -62,6 +62,7 @@ def test_wilson_refuses_a_window_that_can_never_show_the_threshold() -> None:
         cursus.Wilson(demote=0.05, window=50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gate", [cursus.Wilson(threshold=0.8), cursus.EProcess(threshold=0.8)], ids=["wilson", "e"])
 def test_luck_does_not_promote_and_skill_is_found_soon(gate: Gate) -> None:
     """A smaller run of benchmarks/gates.py: true rate 0.70 against a threshold of 0.80, a look after every episode."""
@@ -78,6 +79,7 @@ def test_a_plain_window_promotes_by_luck() -> None:
     assert sum(episodes_to_promotion(gate, rng.random(1000) < 0.70) is not None for _ in range(50)) >= 45
 
 
+@pytest.mark.slow
 def test_e_process_stays_within_alpha_at_the_edge_of_its_null_hypothesis() -> None:
     gate = cursus.EProcess(threshold=0.8, alpha=0.05, demote=None)
     rng = np.random.default_rng(23)

@@ -147,6 +147,7 @@ def test_teacher_keeps_the_laws_with(name: str) -> None:
     check_teacher(CURRICULA[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_envs", [1, 256])
 def test_teacher_keeps_the_laws_for_one_and_many_environments(num_envs: int) -> None:
     check_teacher(CURRICULA["staged, wilson"], num_envs=num_envs, rounds=12)

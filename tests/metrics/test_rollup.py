@@ -300,6 +300,7 @@ def test_episodes_that_gymnasium_records_are_averaged() -> None:
     assert metrics["rollup/values"] == 3 * len(returns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
 def test_episodes_that_our_environments_record_are_averaged(autoreset: Any) -> None:
     envs = make_vec(make_pole, 3, autoreset=autoreset, record_episodes=True)

@@ -31,6 +31,7 @@ def staged() -> cursus.Staged:
     return cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("way", WAYS)
 def test_vector_keeps_the_laws(way: str, mode: Any) -> None:
