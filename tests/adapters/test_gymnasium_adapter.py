@@ -236,3 +236,23 @@ def test_recorded_episodes_say_return_and_length() -> None:
             assert (infos["episode"]["l"][over] >= 1).all()
         steps = started + 1
     envs.close()
+
+
+class Unclosable(Corridor):
+    def close(self) -> None:
+        raise ValueError("stuck")
+
+
+def test_an_environment_that_cannot_be_closed_lets_its_teacher_write_and_leaves_its_seat(tmp_path: Any) -> None:
+    env = CurriculumEnv(Unclosable(), cursus.Uniform(2), run=tmp_path / "run")
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="stuck"):
+        env.close()
+    assert "assign" in [event["event"] for event in cursus.runs.read_events(tmp_path / "run")]
+    with cursus.Teacher(cursus.Uniform(2)) as teacher, Hub(teacher, memory="local") as hub:
+        remote = RemoteCurriculumEnv(Unclosable(), hub.seat())
+        remote.reset(seed=0)
+        with pytest.raises(ValueError, match="stuck"):
+            remote.close()
+        hub.drain()
+        assert (teacher.counts.withdrawn, teacher.counts.in_flight) == (1, 0)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.errors import ResultError, SettingsError, SharedMemoryError, TeacherError, TicketError
+from cursus.errors import LedgerError, ResultError, SettingsError, SharedMemoryError, TeacherError, TicketError
 from cursus.metrics import CurriculumStatistics
 from cursus.remote import Hub, RemoteTeacher, Seat
 from cursus.replay import replay
@@ -467,4 +467,28 @@ def test_an_interrupt_while_tasks_are_drawn_ahead_changes_no_draw(tmp_path: Path
         monkeypatch.undo()
         given = teacher.assign(range(12))
         teacher.report(given.tickets, success=[True] * 12, returns=[1] * 12, lengths=[1] * 12)
+    assert replay(tmp_path / "run").same
+
+
+def test_a_full_disk_at_the_first_act_after_a_resume_leaves_no_remote_ticket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teacher = cursus.Teacher(cursus.Uniform(5), run=tmp_path / "run")
+    hub = Hub(teacher, memory="local")
+    RemoteTeacher(hub.seat()).assign()
+    hub.drain()
+    teacher.checkpoint()
+    teacher.close()
+    again = cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run")
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(LedgerError, match="No space left"):
+        again.assign([0])
+    monkeypatch.undo()
+    again.assign([0])
+    assert (again.counts.lost, again.counts.in_flight) == (1, 1)
+    again.close()
     assert replay(tmp_path / "run").same

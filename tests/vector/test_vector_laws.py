@@ -354,3 +354,19 @@ def test_what_is_asked_for_of_a_reset_within_a_step_is_told(workers: int) -> Non
             assert infos["level"][ended].tolist() == resets[ended].tolist()
     assert resets.min() > 1
     envs.close()
+
+
+def test_a_decision_while_tasks_are_resampled_comes_with_that_step() -> None:
+    gate = cursus.Window(threshold=0.5, window=8, min_episodes=8, early=None, trend=None)
+    taught = cursus.Staged(["a", "b"], gate=gate, mixing=cursus.curricula.NoMixing())
+    envs = cursus.make_vec(lambda: Corridor(longest=1, chance=0.0), 4, num_workers=0, curriculum=taught)
+    envs.reset(seed=0)
+    envs.step(np.zeros(4, dtype=int))  # all have ended, and wait with open tickets
+    elsewhere = envs.teacher.assign(range(100, 108))
+    won = {"success": [True] * 8, "returns": [1.0] * 8, "lengths": [1] * 8}
+    assert envs.teacher.report(elsewhere.tickets, **won) == [], "these wins wait for the episodes that began before them"
+    envs._fresh_after, envs._drawn_after[:] = -1, -1  # as after a decision that others brought about
+    _, _, terminated, truncated, infos = envs.step(np.zeros(4, dtype=int))
+    assert not (terminated | truncated).any()
+    assert [each.kind for each in infos["decisions"]] == ["promotion"]
+    envs.close()
