@@ -195,8 +195,8 @@ def test_a_score_says_the_same_in_words_and_metrics(wins: int, draws: int, losse
     assert score.win_interval == (low, high)
     assert score.draw_interval == wilson(draws, games, z_of(0.95))
     assert score.loss_interval == wilson(losses, games, z_of(0.95))
-    assert score.text.startswith(f"50 % weak: {100 * wins / games:.1f} % won ({100 * low:.1f}–{100 * high:.1f}), ")
-    assert score.text.endswith(f"{100 * losses / games:.1f} % lost of {games}")
+    assert score.text.startswith(f"50 % weak: {100 * (wins / games):.1f} % won ({100 * low:.1f}–{100 * high:.1f}), ")
+    assert score.text.endswith(f"{100 * (losses / games):.1f} % lost of {games}")
 
 
 # ---- what goes wrong
