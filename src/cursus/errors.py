@@ -18,9 +18,11 @@
     ├── SharedMemoryError  a memory between processes that is closed, damaged, not ours, or whose owner is gone
     └── MissingExtra       an optional library is not installed (also an ImportError)
 
-    CheckpointWarning      the newest checkpoint is damaged, an older one was used
-    ResumeWarning          something of a resumed run could not be brought back exactly
-    MetricsWarning         a writer of metrics failed; training and the other writers go on
+    CursusWarning
+    ├── CheckpointWarning  the newest checkpoint is damaged, an older one was used
+    ├── LedgerWarning      events of a run are damaged or missing, and left out
+    ├── ResumeWarning      something of a resumed run could not be brought back exactly
+    └── MetricsWarning     a writer of metrics failed; training and the other writers go on
 """
 
 
@@ -64,15 +66,23 @@ class CheckpointError(CursusError):
     """A checkpoint is damaged, of another version, or no checkpoint at all."""
 
 
-class CheckpointWarning(UserWarning):
+class CursusWarning(UserWarning):
+    """The root of all warnings of Cursus."""
+
+
+class CheckpointWarning(CursusWarning):
     """The newest checkpoint is damaged; an older one was used instead."""
 
 
-class ResumeWarning(UserWarning):
+class LedgerWarning(CursusWarning):
+    """Events of a run are damaged or missing; the others are used."""
+
+
+class ResumeWarning(CursusWarning):
     """Something of a resumed run could not be brought back exactly as it was."""
 
 
-class MetricsWarning(UserWarning):
+class MetricsWarning(CursusWarning):
     """A writer of metrics failed; training and the other writers go on."""
 
 

@@ -14,6 +14,7 @@ from cursus.curricula import Curriculum, Staged, Verdict
 from cursus.errors import ConfigError, CursusError, LedgerError
 from cursus.randomness import TicketStream
 from cursus.runs import RunFolder, read_events
+from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum
 from cursus.teacher.tickets import TicketBook
 from cursus.types import Decision, Episodes
 
@@ -67,20 +68,19 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResul
         curriculum: a fresh one (default None: one with the settings of the run).
     """
     config = RunFolder(run).read_config()
-    curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+    again = _Again(config, curriculum)
     recorded: list[Decision] = []
     replayed: list[Decision] = []
     episodes = draws = different = 0
     for event, released in _walk(run, config):
         if event["event"] == "assign":  # what remote workers picked, in an `exchange`, is taken as it is
-            drawn = curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
+            drawn = again.curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
             draws += len(event["task"])
             different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
-        elif event["event"] == "decision":
+        elif event["event"] == "decision" and event["kind"] != ON_RESUME:
             recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
-        if released is not None:
-            replayed += curriculum.update(released)
-            episodes += len(released)
+        replayed += again.apply(event, released)
+        episodes += 0 if released is None else len(released)
     return ReplayResult(episodes, recorded, replayed, draws, different)
 
 
@@ -92,11 +92,30 @@ def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curr
         curriculum: a fresh one (default None: one with the settings of the run).
     """
     config = RunFolder(run).read_config()
-    curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
-    for _, released in _walk(run, config):
-        if released is not None:
-            curriculum.update(released)
-    return curriculum
+    again = _Again(config, curriculum)
+    for event, released in _walk(run, config):
+        again.apply(event, released)
+    return again.curriculum
+
+
+class _Again:
+    """The curriculum of a run, which does again what it did."""
+
+    def __init__(self, config: dict[str, Any], curriculum: Curriculum | None) -> None:
+        self._own = curriculum is None
+        self.curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+        self._spec = config["curriculum"]
+
+    def apply(self, event: dict[str, Any], released: Episodes | None) -> list[Decision]:
+        """What it decides because of an event, and of what was released."""
+        if event["event"] == "set_stage":
+            return self.curriculum.set_stage(event["stage"], event["ticket"])
+        if event["event"] == "settings" and self._own:  # a curriculum of the caller's keeps its own
+            changed = build(event["settings"]["curriculum"], where="curriculum")
+            changes = changed_settings({"curriculum": self._spec}, {"curriculum": event["settings"]["curriculum"]})
+            load_curriculum(changed, self.curriculum.state(), changes)
+            self.curriculum, self._spec = changed, event["settings"]["curriculum"]
+        return [] if released is None else self.curriculum.update(released)
 
 
 def released_episodes(run: str | Path) -> list[Episodes]:
@@ -161,7 +180,7 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
         if event["event"] != "decision":
             continue
         graduated |= event["kind"] == "graduation"
-        if event["kind"] in ("promotion", "demotion"):
+        if event["kind"] in ("promotion", "demotion", "stage"):
             yield stage, entered, event["kind"]
             stage = event["evidence"]["to"]
             entered = {"returning": stage in known, "demoted": event["kind"] == "demotion"}
@@ -186,46 +205,9 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
     book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
     for event in read_events(run):
         try:
-            released = _enter(book, event)
+            if event["event"] == "settings":
+                book.set_max_lag(event["settings"]["max_lag"])
+            released = enter(book, event)
         except (CursusError, KeyError, TypeError, ValueError) as error:
             raise LedgerError(f"event {event['n']} of {run} does not fit those before it: {error}") from error
         yield event, released
-
-
-def _enter(book: TicketBook, event: dict[str, Any]) -> Episodes | None:
-    """Enter an event into the book; what was released because of it, or None if it settles nothing."""
-    kind = event["event"]
-    if kind == "assign":
-        _open(book, event)
-    elif kind == "finish":
-        return _finish(book, event, hold=False)
-    elif kind == "lose":
-        return book.lose(book.check_open(event["ticket"]))
-    elif kind == "withdraw":
-        return book.withdraw(book.check_open(event["ticket"]))
-    elif kind == "exchange":
-        if "first" in event:
-            _open(book, event)
-        if "ticket" in event:
-            _finish(book, event, hold=True)
-        book.withdraw(book.check_open(event.get("withdrawn", ())), hold=True)
-        book.lose(book.check_open(event.get("lost", ())), hold=True)
-        return book.release()
-    return None
-
-
-def _open(book: TicketBook, event: dict[str, Any]) -> None:
-    if event["first"] != book.next_ticket:
-        raise LedgerError(f"it assigns ticket {event['first']}, not {book.next_ticket}")
-    book.open(_ints(event["env"]), _ints(event["task"]), _ints(event["tag"]))
-
-
-def _finish(book: TicketBook, event: dict[str, Any], *, hold: bool) -> Episodes:
-    success = np.array(event["success"], dtype=bool)
-    returns, lengths = np.array(event["return"], dtype=np.float64), _ints(event["length"])
-    score = np.array(event["score"], dtype=np.float64) if "score" in event else None
-    return book.finish(book.check_open(event["ticket"]), success, returns, lengths, score, hold=hold)
-
-
-def _ints(values: Any) -> np.typing.NDArray[np.int64]:
-    return np.asarray(values, dtype=np.int64)

@@ -277,6 +277,7 @@ def test_a_resumed_run_with_fewer_environments_leaves_no_ticket_behind(tmp_path:
     envs.reset()
     assert set(envs.teacher.in_flight().values()) == {0, 1}
     envs.close()
-    cursus.Teacher(balancing(), run=tmp_path / "other").close()
-    with pytest.raises(SettingsError, match="holds no task ahead"):
+    with cursus.Teacher(balancing(), run=tmp_path / "other") as teacher:
+        teacher.assign([0])
+    with pytest.raises(SettingsError, match="ahead is 1, the run has 0"):
         CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())]), balancing(), run=tmp_path / "other", resume=True)

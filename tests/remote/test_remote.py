@@ -19,6 +19,7 @@ from cursus.errors import LedgerError, ResultError, SettingsError, SharedMemoryE
 from cursus.metrics import CurriculumStatistics
 from cursus.remote import Hub, RemoteTeacher, Seat
 from cursus.replay import replay
+from cursus.teacher.tickets import REMOTE_ENVS
 
 MEMORIES = ["local", "shared"]
 
@@ -243,7 +244,7 @@ def test_what_remote_workers_had_open_is_lost_when_a_run_is_resumed(tmp_path: Pa
     remote = RemoteTeacher(hub.seat())
     remote.assign()
     hub.drain()
-    teacher.checkpoint()
+    teacher.checkpoint("a student")
     remote.close()
     teacher.close()
     again = cursus.Teacher.resume(cursus.LearningProgress(5), tmp_path / "run")
@@ -405,12 +406,12 @@ def test_a_resumed_run_with_remote_tickets_settles_each_once(tmp_path: Path) -> 
     for remote in remotes:
         remote.assign()
     hub.drain()
-    teacher.checkpoint()
+    teacher.checkpoint("a student")
     for remote in remotes:
         remote.close()
     teacher.close()
     with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as again:
-        again.withdraw_beyond(1)
+        again.expect_envs(1)
         counts = again.counts
         assert (counts.assigned, counts.lost, counts.withdrawn, counts.in_flight) == (5, 3, 1, 1)
         assert again.assign([0]).tickets.tolist() == given.tickets[:1].tolist()
@@ -448,7 +449,7 @@ def test_closing_a_hub_settles_what_is_open_and_leaves_the_teacher_usable() -> N
             hub.drain()
         teacher.assign([0])
         second = Hub(teacher)
-        assert second.seat().first_env not in (65536, 65537), "numbers of environments are never used twice"
+        assert second.seat().first_env not in (REMOTE_ENVS, REMOTE_ENVS + 1), "numbers of environments are never used twice"
     assert not playing._member.owner_alive(), "closing the teacher closes its hubs"
 
 
@@ -477,7 +478,7 @@ def test_a_full_disk_at_the_first_act_after_a_resume_leaves_no_remote_ticket(
     hub = Hub(teacher, memory="local")
     RemoteTeacher(hub.seat()).assign()
     hub.drain()
-    teacher.checkpoint()
+    teacher.checkpoint("a student")
     teacher.close()
     again = cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run")
 

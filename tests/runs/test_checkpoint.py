@@ -147,14 +147,14 @@ def test_what_cannot_be_saved_is_refused_when_saving(state: Any) -> None:
 
 def test_the_previous_checkpoint_is_kept_and_older_ones_go(tmp_path: Path) -> None:
     for position in (1, 5, 1234567):
-        checkpoint.write(tmp_path, position, {"position": position})
+        checkpoint.write(tmp_path, position, {"position": position}, student=False)
     assert [checkpoint.read(path)["position"] for path in checkpoint.list_checkpoints(tmp_path)] == [5, 1234567]
 
 
 def test_files_are_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        path = checkpoint.write(tmp_path / "checkpoints", 1, {})
+        path = checkpoint.write(tmp_path / "checkpoints", 1, {}, student=False)
     finally:
         os.umask(old)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -162,8 +162,8 @@ def test_files_are_private(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
-    path = checkpoint.write(tmp_path, 1, {"x": 1})
+    path = checkpoint.write(tmp_path, 1, {"x": 1}, student=False)
     (tmp_path / f".{path.name}.{os.getpid()}.new").mkdir()  # the place beside it is taken
     with pytest.raises(CheckpointError, match="unharmed"):
-        checkpoint.write(tmp_path, 1, {"x": 2})
+        checkpoint.write(tmp_path, 1, {"x": 2}, student=False)
     assert checkpoint.read(path) == {"x": 1}

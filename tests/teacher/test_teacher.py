@@ -6,8 +6,10 @@ import copy
 import json
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from cursus.errors import (
     CursusError,
     LedgerError,
     ResultError,
+    ResumeWarning,
     SettingsError,
     StateError,
     TeacherError,
@@ -160,16 +163,6 @@ def test_the_status_file_tells_how_things_stand(tmp_path: Path) -> None:
         assert status["tables"] == json.loads(json.dumps(teacher.curriculum.status()))
 
 
-def test_resume_refuses_other_settings(tmp_path: Path) -> None:
-    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
-        play(teacher, 3)
-    other = cursus.Staged(["a", "b"], gate=cursus.Wilson(threshold=0.7))
-    with pytest.raises(SettingsError, match=r"curriculum.gate.threshold is 0.7, the run has 0.6"):
-        cursus.Teacher.resume(other, tmp_path / "run")
-    cursus.Teacher(other).close()  # the refused curriculum is free again
-    cursus.Teacher.resume(staged(), tmp_path / "run").close()
-
-
 def test_resume_refuses_levels_that_were_changed(tmp_path: Path) -> None:
     level = tmp_path / "levels" / "easy" / "1.json"
     level.parent.mkdir(parents=True)
@@ -243,7 +236,7 @@ def test_replay_makes_the_same_draws_and_decisions(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with cursus.Teacher(staged(), run=run, seed=5) as teacher:
         play(teacher, 20)
-        teacher.checkpoint()
+        teacher.checkpoint("a student")
         play(teacher, 5, chance=0.0)
     with cursus.Teacher.resume(staged(), run) as teacher:
         play(teacher, 20, chance=0.7)
@@ -264,7 +257,9 @@ def test_replay_notices_a_record_that_was_tampered_with(tmp_path: Path) -> None:
     with cursus.Teacher(staged(), run=run, seed=5) as teacher:
         play(teacher, 20)
     events = RunFolder(run).events
-    events.write_text(events.read_text().replace('"success":[1', '"success":[0', 3))
+    lines = [re.sub(rb',"crc":.*', b"", line) for line in events.read_bytes().splitlines()]
+    lines = [line.replace(b'"success":[1', b'"success":[0') for line in lines]
+    events.write_bytes(b"".join(b'%b,"crc":"%08x"}\n' % (line, crc32(line)) for line in lines))
     assert not replay(run).same
 
 
@@ -298,9 +293,8 @@ def test_an_act_that_is_interrupted_half_way_stops_the_teacher(tmp_path: Path) -
         with pytest.raises(TeacherError, match="interrupted half-way.*Resume"):
             act()
     teacher.close()
-    resumed = cursus.Teacher.resume(Impatient(3), tmp_path / "run")
-    assert resumed.counts.assigned == 0
-    resumed.close()
+    with cursus.Teacher.resume(Impatient(3), tmp_path / "run", forward=False) as resumed:
+        assert resumed.counts.assigned == 0
 
 
 def test_a_closed_teacher_refuses_every_act(tmp_path: Path) -> None:
@@ -364,8 +358,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="belongs to another run"):
         cursus.Teacher.resume(staged(), tmp_path / "one", at=foreign)
     RunFolder(tmp_path / "one").events.write_bytes(b"")
-    with pytest.raises((StateError, CheckpointError)):
-        cursus.Teacher.resume(staged(), tmp_path / "one")
+    with pytest.warns(ResumeWarning, match="the record ends at event 0, the checkpoint was written at 1"):
+        cursus.Teacher.resume(staged(), tmp_path / "one").close()
 
 
 @pytest.mark.parametrize("settle", ["report", "lose", "withdraw"])
@@ -402,7 +396,8 @@ def test_a_close_that_fails_for_want_of_room_can_be_repeated(tmp_path: Path, mon
         teacher.close()
     monkeypatch.setattr(os, "write", write)
     teacher.close()
-    assert [event["event"] for event in cursus.runs.read_events(tmp_path / "run")] == ["start", "checkpoint", "assign"]
+    recorded = [event["event"] for event in cursus.runs.read_events(tmp_path / "run")]
+    assert recorded == ["start", "checkpoint", "assign", "checkpoint"]
 
 
 @pytest.mark.parametrize(
@@ -468,7 +463,7 @@ def test_evidence_may_hold_numpy_scalars_and_nothing_stranger(tmp_path: Path) ->
 def test_a_run_of_another_schema_is_refused_by_name(tmp_path: Path) -> None:
     cursus.Teacher(staged(), run=tmp_path / "run").close()
     config = tmp_path / "run" / "config.json"
-    config.write_text(config.read_text().replace('"schema": 2', '"schema": 1'))
+    config.write_text(config.read_text().replace('"schema": 3', '"schema": 1'))
     with pytest.raises(LedgerError, match="recorded with schema 1"):
         cursus.Teacher.resume(staged(), tmp_path / "run")
 

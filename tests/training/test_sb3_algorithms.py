@@ -294,7 +294,7 @@ def test_a_run_is_resumed_with_as_many_environments_and_the_same_algorithm(tmp_p
     envs = vector(taught, run=tmp_path / "run")
     train_sb3(envs, taught, steps=256, run=tmp_path / "run")
     envs.close()
-    for other, count, error, complaint in (("PPO", 4, SettingsError, "8 environments"), ("A2C", 8, StateError, "sb3:A2C")):
+    for other, count, error, complaint in (("PPO", 4, SettingsError, "8 environments"), ("A2C", 8, StateError, "one of PPO")):
         taught = learner(other, count)
         envs = vector(taught, count, run=tmp_path / "run", resume=True)
         with pytest.raises(error, match=complaint):

@@ -65,7 +65,8 @@ class CurriculumEnv(_TaskEnv):
         env: the environment; its task travels in `reset(options={"task": task})` unless `set_task` is given.
         curriculum: what chooses; it belongs to this environment's teacher until `close`.
         run: folder of the record (default None: nothing is recorded).
-        seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default 0).
+        resume: whether to go on with the run in this folder, if there is one (default False); see `Teacher.resume`.
+        seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default None: 0, or that of the run).
         set_task: function of environment and task that sets a task in another way (default None).
         success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info (default `"is_success"`, then `"success"`).
@@ -78,13 +79,14 @@ class CurriculumEnv(_TaskEnv):
         curriculum: Curriculum,
         *,
         run: str | Path | None = None,
-        seed: int = 0,
+        resume: bool = False,
+        seed: int | None = None,
         set_task: SetTask = None,
         success: ReadSuccess = SUCCESS_KEYS,
         score: ReadScore = None,
     ) -> None:
         super().__init__(env, set_task)
-        self.teacher = Teacher(curriculum, run=run, seed=seed)
+        self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed)
         self._interface = TaskInterface(curriculum.tasks, set_task, success, score)
         self._ticket: int | None = None
 

@@ -14,7 +14,8 @@ import numpy as np
 from cursus.adapters._worker_watch import WorkerWatch
 from cursus.adapters.gymnasium import TICKET_KEY
 from cursus.curricula import Curriculum
-from cursus.errors import MissingExtra, SettingsError
+from cursus.errors import MissingExtra, SettingsError, StateError
+from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
@@ -23,7 +24,9 @@ from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, T
 try:
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.monitor import Monitor
-    from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+    from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
+
+    from cursus.adapters._sb3_state import load_model, model_state
 except ImportError:
     raise MissingExtra("stable-baselines3", "sb3") from None
 
@@ -143,8 +146,8 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         venv: the vector environment.
         curriculum: what chooses the tasks; it belongs to this wrapper's teacher until `close`.
         run: folder of the record (default None: nothing is recorded).
-        resume: whether to go on from the newest checkpoint of `run` (default False).
-        seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default 0).
+        resume: whether to go on with the run in this folder, if there is one (default False); see `Teacher.resume`.
+        seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default None: 0, or that of the run).
         success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info (default `"is_success"`, then `"success"`).
         score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
@@ -158,7 +161,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         *,
         run: str | Path | None = None,
         resume: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
         success: ReadSuccess = SUCCESS_KEYS,
         score: ReadScore = None,
         timeout_s: float | None = 60.0,
@@ -167,14 +170,8 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         super().__init__(venv)
         if not venv.has_attr("hold"):
             raise SettingsError("wrap each environment in cursus.adapters.gymnasium.TaskHolder, so that it can hold a task.")
-        if resume and run is None:
-            raise SettingsError("resume=True needs the run folder: give run=….")
-        self.teacher = Teacher.resume(curriculum, run) if resume and run else Teacher(curriculum, run=run, seed=seed, ahead=1)
-        if resume:
-            if self.teacher.ahead < 1:
-                self.teacher.close()
-                raise SettingsError(f"the run {run} holds no task ahead: this wrapper did not make it. Choose another folder.")
-            self.teacher.withdraw_beyond(self.num_envs)
+        self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed, ahead=1)
+        self.teacher.expect_envs(self.num_envs)
         self.stale_starts = 0
         self._interface = TaskInterface(curriculum.tasks, success=success, score=score)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
@@ -271,19 +268,69 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
 
 
 class CurriculumCallback(BaseCallback):
-    """Logs `curriculum/…` at the end of every rollout: stage, success, episodes, mix, tickets, stale starts.
+    """Logs `curriculum/…` at the end of every rollout, and saves model and curriculum together, so that a run can be resumed.
+
+    A checkpoint is one cut of the model (weights, optimisers, counters, random streams), the statistics of `VecNormalize` and
+    the teacher, taken between two rollouts. When `learn` begins in environments that were made with `resume=True`, all of it
+    is loaded: the same script, started again, goes on where it was and stops at the same number of steps.
 
     Args:
         envs: the environments that are trained on.
+        save_every: steps between two checkpoints, at least 1; a last one is written at the end (default 20,000). None: the
+            model is not saved here. Without a run folder nothing is.
+        save_replay_buffer: whether the replay buffer of an off-policy algorithm is saved too, which may be large (default
+            False).
         verbose: SB3's level of output, from 0 to 2 (default 0).
     """
 
-    def __init__(self, envs: SB3VecEnv | CurriculumVecEnvWrapper, verbose: int = 0) -> None:
+    def __init__(
+        self,
+        envs: SB3VecEnv | CurriculumVecEnvWrapper,
+        *,
+        save_every: int | None = 20_000,
+        save_replay_buffer: bool = False,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(verbose)
+        if save_every is not None:
+            check_count("save_every", save_every)
         self._envs = envs
+        self._save_every = save_every if envs.teacher is not None and envs.teacher.run is not None else None
+        self._save_replay_buffer = save_replay_buffer
+        self._saved = 0
+
+    def _init_callback(self) -> None:
+        """Go on from where a resumed run was saved."""
+        teacher = self._envs.teacher
+        if self._save_every is None or teacher is None:
+            return
+        state = teacher.caller_state
+        if state is not None:
+            if not isinstance(state, dict) or set(state) != {"sb3"}:
+                raise StateError(f"the run {teacher.run} was saved by something else than this callback: it cannot be resumed.")
+            load_model(self.model, state["sb3"])
+            teacher.caller_state = None  # a second call of `learn` goes on from the first
+            if isinstance(self.model.env, VecNormalize):  # what was seen at the reset was normalised as in the beginning
+                self.model._last_obs = self.model.env.normalize_obs(self.model.env.get_original_obs())
+            _log.info("[curriculum] the model goes on from step %s", f"{self.model.num_timesteps:,}")
+        self._saved = self.model.num_timesteps
 
     def _on_step(self) -> bool:
         return True
+
+    def _on_rollout_start(self) -> None:
+        """Everything that was collected has been learned from, so a cut here is whole."""
+        if self._save_every is not None and self.model.num_timesteps - self._saved >= self._save_every:
+            self._save()
+
+    def _on_training_end(self) -> None:
+        if self._save_every is not None:
+            self._save()
+
+    def _save(self) -> None:
+        if self._envs.teacher is not None:
+            self._saved = self.model.num_timesteps
+            self._envs.teacher.checkpoint({"sb3": model_state(self.model, replay_buffer=self._save_replay_buffer)})
 
     def _on_rollout_end(self) -> None:
         teacher = self._envs.teacher

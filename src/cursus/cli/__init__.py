@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from tyro.conf import Positional, arg
 
 from cursus.cli import comparison, runs, simulator
 from cursus.cli.demo import run_demo
-from cursus.errors import ConfigError, CursusError, MissingExtra
+from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
 from cursus.sim.worlds import CURRICULA, WORLDS
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
@@ -290,9 +291,12 @@ def _with_agents() -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: errors are one line, and what to do about them."""
+    """The entry point: errors are one line, and what to do about them; so are warnings."""
     try:
-        app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", CursusWarning)
+            warnings.showwarning = _print_warning
+            app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)
     except CursusError as error:
         for line in str(error).splitlines():
             print(f"cursus: {runs.plain(line)}", file=sys.stderr)
@@ -300,6 +304,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("cursus: interrupted", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    print(f"cursus: {runs.plain(str(message))}", file=sys.stderr)
 
 
 def _console(to_stderr: bool = False) -> Console:

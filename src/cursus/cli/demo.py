@@ -31,7 +31,7 @@ from cursus.statistics import wilson, z_of
 _KEYS = ("title", "num_envs", "seeds", "games", "target", "environment", "agent", "training", "tasks", "curricula")
 _EVALUATIONS = 16
 _HALF = 0.5
-_SHOWN = ("promotion", "demotion", "graduation", "phase", "completion")
+_SHOWN = ("promotion", "demotion", "graduation", "phase", "stage", "completion")
 _MARK = "cursus demo"
 _LOOK_S = 0.5
 

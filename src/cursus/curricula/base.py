@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -128,6 +129,36 @@ class Curriculum(ABC):
     @abstractmethod
     def load(self, state: Tree) -> None:
         """Continue from a state; a `StateError` if it does not fit these settings."""
+
+    CHANGEABLE: ClassVar[str] = ""
+    """A pattern for the settings that `load_changed` can do with, such as `gate.*`."""
+
+    def load_changed(self, state: Tree, changed: Sequence[str]) -> None:
+        """Continue from a state that was saved with other settings, if it is clear what that means.
+
+        Args:
+            state: what `state` gave.
+            changed: which settings are others than then, such as `gate.threshold`.
+        """
+        for setting in changed:
+            if not re.fullmatch(self.CHANGEABLE, setting):
+                raise SettingsError(
+                    f"{setting} of {type(self).__name__} stays for a whole run: what was learned depends on it."
+                )
+        self._load_changed(state)
+
+    def _load_changed(self, state: Tree) -> None:
+        """Load, when only what is `CHANGEABLE` has changed."""
+        self.load(state)
+
+    def set_stage(self, stage: str, ticket: int) -> list[Decision]:
+        """Go to the stage or phase of this name, because a person says so.
+
+        Args:
+            stage: its name.
+            ticket: the number of the next ticket, for the decision.
+        """
+        raise SettingsError(f"{type(self).__name__} has no stages: {stage!r} cannot be set.")
 
     @abstractmethod
     def explain(self) -> str:

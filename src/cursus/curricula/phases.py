@@ -18,6 +18,8 @@ from cursus.settings import check_count, check_kind
 from cursus.tasks import Drills
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
+_ROOM = 16
+
 
 class Practice(Curriculum):
     """The options of one drill in their shares, each episode at the level that the drill's ramp has reached.
@@ -148,6 +150,8 @@ class Phases(Curriculum):
     Uniform: each of 1 tasks is equally likely. This never changes.
     """
 
+    CHANGEABLE = r"phases\[\d+\](\.(episodes|steps))?"
+
     def __init__(self, phases: Sequence[Phase]) -> None:
         self._phases = list(phases)
         if not self._phases:
@@ -159,7 +163,8 @@ class Phases(Curriculum):
             if phase.length()[0] is None and phase.gate is None and index < len(self._phases) - 1:
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
-        self._tags = TagLayout(phase=len(self._phases))  # the rest is the tag of the phase's own curriculum
+        room = max(_ROOM, 1 << (len(self._phases) - 1).bit_length())  # for phases that are added later
+        self._tags = TagLayout(phase=room)  # the rest is the tag of the phase's own curriculum
         self._completed = False
         self._lasted: list[int] = []
         self._enter(0)
@@ -285,6 +290,28 @@ class Phases(Curriculum):
             raise StateError(f"phase {self.phase!r} {'has' if gate is None else 'had'} a gate: this belongs to other settings.")
         if self._evidence is not None:
             self._evidence.load(gate)
+
+    def _load_changed(self, state: Tree) -> None:
+        """Continue with phases added at the end, or with other lengths of phases."""
+        saved = list(take(state, "now", "done", "completed", "gate", "lasted", "phases")[5])
+        names = [phase.name for phase in self._phases]
+        if names[: len(saved)] != saved:
+            raise SettingsError(f"the run has the phases {saved}: others can be added behind them, not {names}.")
+        added = {phase.name: phase.curriculum.state() for phase in self._phases[len(saved) :]}
+        self.load({**state, "phases": {**state["phases"], **added}, "completed": state["completed"] and not added})
+
+    def set_stage(self, stage: str, ticket: int) -> list[Decision]:
+        """Go to the phase of this name, and begin it anew."""
+        names, left = [phase.name for phase in self._phases], self.phase
+        if stage not in names:
+            raise SettingsError(f"no phase is named {stage!r}. There are: {', '.join(names)}.")
+        target = names.index(stage)
+        if target == self._now:
+            return []
+        self._lasted = [*self._lasted, self._done, *[0] * len(names)][:target]
+        self._completed = False
+        self._enter(target)
+        return [Decision("stage", ticket, f"phase set by hand from '{left}' to '{stage}'", {"from": left, "to": stage})]
 
     def explain(self) -> str:
         """Where in the sequence, and what is practised there."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cursus.settings import check_count, check_kind
-from cursus.types import BoolArray
+from cursus.types import BoolArray, Tree
 
 _SUMMED = "this_epoch"
 _OWN = "rollup/"
@@ -51,6 +51,21 @@ class Rollup:
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
         self._skipped = self._not_finite = self._dropped = 0
+
+    # ---- saving
+
+    def state(self) -> Tree:
+        """What has come in since the last report."""
+        names = list(self._sums)
+        left_out = [self._skipped, self._not_finite, self._dropped]
+        sums, counts = [self._sums[name] for name in names], [self._counts[name] for name in names]
+        return {"names": names, "sums": sums, "counts": counts, "left_out": left_out}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a `state`."""
+        self._sums = dict(zip(state["names"], state["sums"], strict=True))
+        self._counts = dict(zip(state["names"], state["counts"], strict=True))
+        self._skipped, self._not_finite, self._dropped = state["left_out"]
 
     # ---- what comes in
 

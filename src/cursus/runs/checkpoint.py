@@ -22,6 +22,7 @@ from zlib import crc32
 import numpy as np
 
 from cursus.errors import CheckpointError
+from cursus.runs.folder import read_regular
 from cursus.types import Tree
 
 _MAGIC = b"CURSUSCK"
@@ -29,8 +30,11 @@ _SCHEMA = 1
 _HEAD = struct.Struct("<8sIQQI")
 _KINDS = "biufc"
 _KEPT = 2
-_OURS = re.compile(r"[0-9]{12}\.ckpt")
-_LEFT_BEHIND = re.compile(r"\.(config\.json|status\.json|[0-9]{12}\.ckpt)\.[0-9]+\.new")
+_STUDENT = "-student"
+_NAME = r"[0-9]{12}(-student)?\.ckpt"
+_OURS = re.compile(_NAME)
+_LEFT_BEHIND = re.compile(rf"\.(config\.json|status\.json|{_NAME})\.[0-9]+\.new")
+_MOST_BYTES = 1 << 36
 _DTYPE = re.compile(r"[<|][biufc][0-9]{1,2}")
 
 
@@ -64,12 +68,15 @@ def decode(data: bytes, source: str = "this checkpoint") -> Tree:
         raise CheckpointError(f"{source} cannot be understood: {error}") from error
 
 
-def write(folder: Path, position: int, state: Tree) -> Path:
-    """Write a checkpoint: to a file beside it, to the disk, then renamed. The one before it is kept."""
+def write(folder: Path, position: int, state: Tree, *, student: bool) -> Path:
+    """Write a checkpoint: to a file beside it, to the disk, then renamed.
+
+    Kept are the two newest that hold a student and the two newest that hold none, so that neither pushes the other out.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{position:012d}.ckpt"
+    path = folder / f"{position:012d}{_STUDENT * student}.ckpt"
     write_atomically(path, encode(state))
-    for old in list_checkpoints(folder)[:-_KEPT]:
+    for old in [each for each in list_checkpoints(folder) if holds_student(each) is student][:-_KEPT]:
         old.unlink(missing_ok=True)
     return path
 
@@ -77,7 +84,7 @@ def write(folder: Path, position: int, state: Tree) -> Path:
 def read(path: Path) -> Tree:
     """The state in a checkpoint file."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _MOST_BYTES)
     except OSError as error:
         raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror}.") from error
     return decode(data, source=f"checkpoint {path}")
@@ -90,7 +97,12 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 def position_of(path: Path) -> int:
     """How many events were recorded before this checkpoint."""
-    return int(path.stem)
+    return int(path.stem.removesuffix(_STUDENT))
+
+
+def holds_student(path: Path) -> bool:
+    """Whether a checkpoint was given a caller's state."""
+    return path.stem.endswith(_STUDENT)
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:

@@ -5,18 +5,21 @@ A run folder holds::
     config.json     the settings, written once
     events.jsonl    one JSON object per line: assignments, results, decisions
     status.json     how things stand, replaced about once a second: for looking at a run from outside
-    checkpoints/    the newest checkpoint and the one before it
+    checkpoints/    the newest checkpoints: two that hold a student, if there are any, and two others
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cursus.errors import LedgerError
 
-SCHEMA = 2
+_MOST_BYTES = 1 << 26  # of a JSON file that is read whole
+SCHEMA = 3
 """The version of what is written here; a run of another one is refused."""
 
 
@@ -49,7 +52,7 @@ class RunFolder:
 
 def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_regular(path, _MOST_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise LedgerError(f"{complaint} ({error}).") from error
     if not isinstance(found, dict):
@@ -58,3 +61,20 @@ def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str,
     if missing:
         raise LedgerError(f"{complaint}: it lacks {', '.join(missing)}.")
     return found
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file, open for reading. Anything else (a pipe, a device) is an `OSError`, where reading could wait for ever."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(22, "it is not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The bytes of a regular file; an `OSError` if there are more than `most`."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(27, f"it has more than {most:,} bytes", str(path))
+        return file.read()

@@ -1,7 +1,7 @@
 """The ledger of a run: an append-only file of events, one JSON object per line.
 
-Every event has a number `n`. An event of the kind `resume` says that those from number `cut` on were superseded: they
-stay in the file and count nowhere.
+Every event has a number `n`, and its line ends with a checksum of what stands before it. An event of the kind `resume` says
+that those from number `cut` on were superseded: they stay in the file and count nowhere.
 """
 
 from __future__ import annotations
@@ -10,23 +10,30 @@ import fcntl
 import json
 import math
 import os
+import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from cursus.errors import LedgerError, SettingsError
+from cursus.errors import LedgerError, LedgerWarning, SettingsError
 from cursus.runs import checkpoint
-from cursus.runs.folder import RunFolder
+from cursus.runs.folder import RunFolder, open_regular
 from cursus.types import Tree
 
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
 _STATUS_COST_SHARE = 20  # a status that takes long to make is made so much more seldom
+_CRC_BYTES = len(b',"crc":"01234567"}')
+_LONGEST_LINE = 1 << 28
+_MOST_DIGITS = 20
+_UNUSED = ("start", "checkpoint", "resume")  # the events of a run in which nothing was assigned
 
 
 class Ledger:
@@ -61,11 +68,12 @@ class Ledger:
         self._waiting_bytes = 0
         self._run_id = ""
         self._status_due = 0.0
+        self._saved_at = -1
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     @classmethod
     def create(cls, path: str | Path, config: Mapping[str, Any]) -> Ledger:
-        """Begin a new run in a folder that holds none; one that ended before its first checkpoint counts as none.
+        """Begin a new run in a folder that holds none; one that ended before its first assignment counts as none.
 
         Args:
             path: the folder, made if there is none.
@@ -75,11 +83,13 @@ class Ledger:
         _make_folder(folder.path)
         ledger = cls(folder)
         try:
-            if checkpoint.list_checkpoints(folder.checkpoints):
+            if holds_run(folder):
                 raise LedgerError(
-                    f"{folder.path} already holds a run. Resume it (Teacher.resume, make_vec(…, resume=True), "
-                    "cursus train --resume), or choose another folder."
+                    f"{folder.path} already holds a run. Give resume=True to go on with it (cursus train: --resume "
+                    f"{folder.path}), or choose another folder."
                 )
+            for left in checkpoint.list_checkpoints(folder.checkpoints):
+                left.unlink()
             os.ftruncate(ledger._file, 0)
             ledger._run_id = config.get("id", "")
             text = json.dumps(dict(config), indent=2) + "\n"
@@ -100,7 +110,7 @@ class Ledger:
         try:
             ledger._run_id = config.get("id", "")
             removed = _repair(folder.events)
-            ledger._next = 1 + max((event["n"] for event in _parsed(folder.events)), default=-1)
+            ledger._next = _next_number(folder.events)
             for each in (folder.path, folder.checkpoints):
                 checkpoint.sweep(each)
         except BaseException:
@@ -113,6 +123,15 @@ class Ledger:
         """The number of the next event."""
         return self._next
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something was recorded, by this process, that the newest checkpoint does not hold."""
+        return self._file >= 0 and self._process == os.getpid() and self._next != self._saved_at
+
+    def skip_to(self, position: int) -> None:
+        """Number the next event `position` if it had a lower number: those between were lost."""
+        self._next = max(self._next, position)
+
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
         """Add an event, which reaches the file with the next flush.
 
@@ -122,7 +141,8 @@ class Ledger:
             urgent: whether the next flush is due at once (default False).
         """
         whole = {"n": self._next, "event": event, **fields}
-        line = json.dumps(whole, separators=(",", ":"), default=_plain).encode() + b"\n"
+        body = json.dumps(whole, separators=(",", ":"), default=_plain).encode()[:-1]
+        line = b'%b,"crc":"%08x"}\n' % (body, crc32(body))
         self._lines.append(line)
         self._waiting_bytes += len(line)
         if urgent or self._waiting_bytes >= _FLUSH_BYTES:
@@ -166,8 +186,9 @@ class Ledger:
     def write_checkpoint(self, state: dict[str, Tree]) -> Path:
         """Write a checkpoint with this state, the id of the run, and the position in the ledger that it belongs to."""
         whole = {"run": self._run_id, "position": self._next, **state}
-        path = checkpoint.write(self.folder.checkpoints, self._next, whole)
+        path = checkpoint.write(self.folder.checkpoints, self._next, whole, student=state.get("caller") is not None)
         self.write("checkpoint", {"file": path.name})
+        self._saved_at = self._next
         return path
 
     def close(self) -> None:
@@ -186,7 +207,7 @@ class Ledger:
     def _let_go(self) -> None:
         if self._file >= 0:
             os.close(self._file)
-        _HELD.discard(_identity(self._lock))
+        _HELD.pop(self._lock, None)
         os.close(self._lock)
         self._file = self._lock = -1
 
@@ -203,6 +224,7 @@ class NullLedger:
 
     due_at = math.inf
     position = 0
+    is_ahead = False
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
         """Record nothing of `event`, `fields` and `urgent`."""
@@ -215,6 +237,9 @@ class NullLedger:
 
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
         """Nobody can look at this run from outside: neither `make` nor `force` matters."""
+
+    def skip_to(self, position: int) -> None:
+        """Nothing has a number, not even `position`."""
 
     def write_checkpoint(self, state: dict[str, Tree]) -> Path:
         """Refuse: there is no folder."""
@@ -238,11 +263,42 @@ def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[
     if not folder.events.exists():
         raise LedgerError(f"{folder.path} is not a run: it has no events.jsonl.")
     spans = valid_spans(folder)
+    expected = 0
     for event in _parsed(folder.events):
         if any(event["n"] in span for span in spans):
+            expected = _counting(expected, spans)
+            if event["n"] > expected:
+                text = f"event {expected} of {folder.path} is damaged or missing, and left out."
+                warnings.warn(text, LedgerWarning, stacklevel=2)
+            expected = event["n"] + 1
             yield event
         elif superseded:
             yield {**event, "superseded": True}
+
+
+def events_since(folder: RunFolder, position: int) -> Iterator[dict[str, Any]]:
+    """The events of the run in `folder` that count, from number `position` on and up to the first that is missing."""
+    spans = valid_spans(folder)
+    for event in _parsed(folder.events, since=position):
+        if not any(event["n"] in span for span in spans):
+            continue
+        position = _counting(position, spans)
+        if event["n"] != position:
+            return
+        position += 1
+        yield event
+
+
+def _counting(number: int, spans: Sequence[range]) -> int:
+    """The first number from this one on that was not superseded."""
+    return next(max(number, span.start) for span in spans if number < span.stop)
+
+
+def holds_run(folder: RunFolder) -> bool:
+    """Whether there is something to resume in `folder`: not if a run ended there before its first assignment."""
+    if not checkpoint.list_checkpoints(folder.checkpoints):
+        return False
+    return not folder.events.exists() or any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True))
 
 
 def valid_spans(folder: RunFolder) -> list[range]:
@@ -270,21 +326,50 @@ def _plain(value: Any) -> Any:
     return value.view(np.int8).tolist() if value.dtype == np.bool_ else value.tolist()
 
 
-def _parsed(path: Path, containing: bytes = b"") -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+def _parsed(path: Path, containing: bytes = b"", *, since: int = 0, damaged: bool = False) -> Iterator[dict[str, Any]]:
+    """The events of a file from a number on whose lines contain this; those that are damaged are left out, or come as such."""
+    try:
+        opened = open_regular(path)
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from error
+    with opened as file:
+        while line := file.readline(_LONGEST_LINE):
             if not line.endswith(b"\n"):
                 return  # still being written, or torn: repaired when the run is opened again
-            if containing not in line:
+            if containing not in line or (since and _number(line) < since):
                 continue
-            try:
-                event = json.loads(line)
-                sound = isinstance(event["n"], int) and isinstance(event["event"], str)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                sound = False
-            if not sound:
-                raise LedgerError(f"line {number} of {path} is damaged: {line[:60]!r}")
-            yield event
+            event = _event(line)
+            if event is not None:
+                yield event
+            elif damaged:
+                yield {"n": -1, "event": "damaged"}
+
+
+def _number(line: bytes) -> int:
+    """The number of the event in a line; -1 if it cannot be read."""
+    digits = line[len(b'{"n":') : line.find(b",")]
+    return int(digits) if digits.isdigit() and len(digits) < _MOST_DIGITS else -1
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event of a line; None if it is damaged."""
+    body, end = line[: -_CRC_BYTES - 1], line[-_CRC_BYTES - 1 :]
+    if end != b',"crc":"%08x"}\n' % crc32(body):
+        return None
+    try:
+        event: dict[str, Any] = json.loads(body + b"}")
+        sound = type(event["n"]) is int and 0 <= event["n"] < sys.maxsize and isinstance(event["event"], str)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return event if sound else None
+
+
+def _next_number(path: Path) -> int:
+    """The number of the next event, behind all that are in a file; a damaged line may have had the next number too."""
+    following = 0
+    for event in _parsed(path, damaged=True):
+        following = max(following, event["n"] + 1) if event["n"] >= 0 else following + 1
+    return following
 
 
 def _repair(path: Path) -> int:
@@ -304,37 +389,50 @@ def _repair(path: Path) -> int:
         return size - whole
 
 
-_HELD: set[tuple[int, int, int]] = set()
-"""The locks that this process holds. The kernel's locks are per process: it would grant one a second time."""
+_HELD: dict[int, tuple[int, int]] = {}
+"""The locks that this process holds: handle → device and inode of the file."""
 
 
 def _take_lock(folder: RunFolder) -> int:
-    """A lock that the kernel lets go of when its holder dies, and that forked workers do not inherit."""
+    """A lock that the kernel lets go of when its holder dies, and that forked workers do not keep."""
     handle = _open(folder.lock, os.O_RDWR)
+    found = os.fstat(handle)
+    identity = (found.st_dev, found.st_ino)
     try:
-        if _identity(handle) in _HELD:
-            raise LedgerError(f"the run {folder.path} is already open in this process. Close its teacher first.")
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
+        if identity in _HELD.values():
+            raise LedgerError(f"the run {folder.path} is already open in this process. Close its teacher first.") from None
         raise LedgerError(f"another process is writing to the run {folder.path}. Wait for it, or end it.") from None
-    except LedgerError:
-        os.close(handle)
-        raise
-    _HELD.add(_identity(handle))
+    _HELD[handle] = identity
     return handle
 
 
-def _identity(handle: int) -> tuple[int, int, int]:
-    found = os.fstat(handle)
-    return os.getpid(), found.st_dev, found.st_ino
+def _leave_locks() -> None:
+    """A forked process shares the locks of its parent, which would last as long as it lives: it gives its share back.
+
+    The handle stays taken, by nothing, so that a number which others may remember is not used again.
+    """
+    for handle in _HELD:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(nothing, handle, inheritable=False)
+        os.close(nothing)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_leave_locks)
 
 
 def _open(path: Path, flags: int) -> int:
     try:
-        return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise LedgerError(f"{path} cannot be opened for writing: {error.strerror}.") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise LedgerError(f"{path} cannot be opened for writing: it is not a regular file.")
+    return handle
 
 
 def _make_folder(path: Path) -> None:

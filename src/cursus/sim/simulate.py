@@ -26,7 +26,7 @@ from cursus.sim.results import MASTERY, Recorder, Simulation
 from cursus.sim.students import CONSTANT, SimulatedStudents, observed_reward
 from cursus.sim.worlds import World, make_curriculum
 from cursus.teacher import Teacher
-from cursus.teacher.resume import compare_settings
+from cursus.teacher.resume import changed_settings
 from cursus.types import FloatArray, IntArray, Tree
 from cursus.vector import make_vec
 
@@ -316,7 +316,9 @@ def _state(settings: Mapping[str, Any], agent: _Agent, recorder: Recorder, resul
 
 
 def _load(state: Mapping[str, Any], settings: dict[str, Any], agent: _Agent, recorder: Recorder, result: Simulation) -> None:
-    compare_settings(dict(state["settings"]), settings)
+    if changes := changed_settings(dict(state["settings"]), settings):
+        listed = "; ".join(map(str, changes[:5]))
+        raise SettingsError(f"these settings are not those of the run: {listed}. Use the same, or start a new run.")
     agent.load(state["agent"])
     recorder.load(state["recorder"])
     result.epochs, result.curve = int(state["epochs"]), np.asarray(state["curve"]).tolist()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cursus.errors import SettingsError, StateError
+from cursus.errors import ResumeWarning, SettingsError
 from cursus.runs import Ledger, NullLedger
 from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
@@ -118,11 +119,12 @@ class Journal:
 
     # ---- the run
 
-    def save(self, curriculum: Tree, decisions: Sequence[Decision], caller: Tree) -> Path:
+    def save(self, settings: Tree, curriculum: Tree, decisions: Sequence[Decision], caller: Tree) -> Path:
         """Write a checkpoint: one cut of everything."""
         self.ledger.sync()
         return self.ledger.write_checkpoint(
             {
+                "settings": settings,
                 "decisions": [asdict(decision) for decision in decisions[-_SAVED_DECISIONS:]],
                 "tickets": self.book.state(),
                 "curriculum": curriculum,
@@ -133,8 +135,13 @@ class Journal:
 
     def load(self, state: Tree) -> None:
         """Continue from the tickets and observers of a checkpoint."""
-        if state["position"] > self.ledger.position:
-            raise StateError("the record ends before it: events are missing")
+        if self.ledger.position < state["position"]:
+            text = (
+                f"the record ends at event {self.ledger.position}, the checkpoint was written at {state['position']}: what "
+                "lies between is lost from the record. The run itself is whole."
+            )
+            warnings.warn(text, ResumeWarning, stacklevel=5)
+            self.ledger.skip_to(state["position"])
         self.book.load(state["tickets"])
         self.observers.load(state["observers"])
 

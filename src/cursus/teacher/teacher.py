@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,15 +17,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.curricula import Curriculum
-from cursus.errors import StateError, TeacherError
+from cursus.errors import SettingsError, StateError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
-from cursus.runs import SCHEMA, Ledger, RunFolder, checkpoint
+from cursus.runs import SCHEMA, Ledger, RunFolder, events_since, holds_run
 from cursus.settings import check_count, check_kind
 from cursus.tasks import TaskSpace
 from cursus.teacher.journal import Exchange, Journal
-from cursus.teacher.observers import Observers, ObserverT
-from cursus.teacher.resume import compare_settings, describe_run, newest_checkpoint
-from cursus.teacher.tickets import REMOTE_ENVS, Counts, TicketBook
+from cursus.teacher.observers import Observer, Observers, ObserverT
+from cursus.teacher.resume import (
+    Change,
+    Replayed,
+    apply_again,
+    changed_settings,
+    count_results,
+    describe_run,
+    find_checkpoint,
+    load_curriculum,
+    settings_decision,
+    settings_of,
+)
+from cursus.teacher.tickets import NO_EPISODES, REMOTE_ENVS, Counts, TicketBook
 from cursus.teacher.validation import check_results
 from cursus.types import Decision, Episodes, IntArray, Tree
 
@@ -107,11 +118,14 @@ class Teacher:
 
     Args:
         curriculum: what decides; it belongs to this teacher until `close`.
-        seed: integer from 0 to 2**64 - 1 that all draws are keyed by, together with their tickets (default 0).
-        run: folder in which everything is recorded, so that `checkpoint` and `resume` work (default None: nothing is recorded).
+        seed: integer from 0 to 2**64 - 1 that all draws are keyed by, together with their tickets (default None: 0, or that of
+            the run that is resumed).
+        run: folder in which everything is recorded, so that the run can be resumed (default None: nothing is recorded).
+        resume: whether to go on with the run in this folder, as `Teacher.resume` does, if there is one (default False: a folder
+            with a run is refused).
         max_lag: an episode that lasts while more than this many newer tickets are handed out is seen as a failure, so that an
             endless episode cannot hold up the curriculum; at least 1 (default None: 32 per environment).
-        ahead: how many tickets an environment may hold beside the one that it plays, 0 or more (default 0).
+        ahead: how many tickets an environment may hold beside the one that it plays, 0 or more (default None: 0).
 
     >>> import cursus
     >>> teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), seed=7)
@@ -126,16 +140,22 @@ class Teacher:
         self,
         curriculum: Curriculum,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         run: str | Path | None = None,
+        resume: bool = False,
         max_lag: int | None = None,
-        ahead: int = 0,
+        ahead: int | None = None,
     ) -> None:
-        config = self._prepare(curriculum, seed, max_lag, ahead, run_id=secrets.token_hex(16))
+        if resume and run is None:
+            raise SettingsError("resume=True needs the run folder: give run=….")
+        if resume and run is not None and holds_run(RunFolder(run)):
+            self._resume(curriculum, run, seed, max_lag, ahead, at=None, forward=None)
+            return
+        self._prepare(curriculum, seed or 0, max_lag, ahead or 0, run_id=secrets.token_hex(16))
         if run is None:
             return
         try:
-            self._journal.ledger = ledger = Ledger.create(run, config)
+            self._journal.ledger = ledger = Ledger.create(run, self._settings)
             ledger.write("start", {"schema": SCHEMA, "time": time.time()}, urgent=True)
             self.checkpoint()
             self.flush()
@@ -143,8 +163,8 @@ class Teacher:
             self._abandon()
             raise
 
-    def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int, run_id: str) -> dict[str, Any]:
-        """Everything but the ledger; the settings of the run."""
+    def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int, run_id: str) -> None:
+        """Everything but the ledger."""
         check_kind("curriculum", curriculum, Curriculum, "Staged(['walk', 'run'])")
         if max_lag is not None:
             check_count("max_lag", max_lag)
@@ -158,6 +178,7 @@ class Teacher:
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
         self._remote_orphans = False
+        self._rolled: tuple[RunFolder, Tree] | None = None  # after this state the record was applied again, and no act since
         self._next_remote_env = REMOTE_ENVS
         self._before_close: list[Callable[[], None]] = []
         self.num_decisions = 0
@@ -166,48 +187,108 @@ class Teacher:
         """What the caller handed to the checkpoint that this teacher was resumed from."""
         curriculum.claim(self)
         lag = None if max_lag is None else int(max_lag)
-        return describe_run(curriculum, seed=self._seed, max_lag=lag, ahead=int(ahead), id=run_id)
+        self._settings = describe_run(curriculum, seed=self._seed, max_lag=lag, ahead=int(ahead), id=run_id)
 
     @classmethod
-    def resume(cls, curriculum: Curriculum, run: str | Path, *, at: str | Path | None = None) -> Teacher:
-        """Go back to a checkpoint of a run and go on from there.
+    def resume(
+        cls, curriculum: Curriculum, run: str | Path, *, at: str | Path | None = None, forward: bool | None = None
+    ) -> Teacher:
+        """Go on with a run.
 
-        What the caller handed to the checkpoint is in `caller_state`. Tickets that were in flight are handed out again: the
-        next `assign` for an environment gives it the ticket that it held. What was recorded after the checkpoint is superseded.
+        If some checkpoint was given a caller's state, which holds a student, this goes *back* to the newest such one: student
+        and curriculum are one cut, and what was recorded after it is set aside. `caller_state` is what the caller handed in.
+        Otherwise it goes *forward*: the newest checkpoint, and then everything that was recorded after it, applied again.
+        Either way tickets that were in flight are handed out again: the next `assign` for an environment gives it the ticket
+        that it held.
 
         Args:
-            curriculum: one with the settings of the run; its own state is replaced.
+            curriculum: one with the settings of the run; its own state is replaced. What may differ is recorded as a decision:
+                gates and mixing of `Staged`; lengths of `Phases`, and phases added behind the others.
             run: the folder of the run.
-            at: path of the checkpoint to go back to (default None: the newest).
+            at: path of a checkpoint to start from (default None: the newest that is whole).
+            forward: whether to apply again what was recorded after the checkpoint (default None: as said above).
         """
-        config = RunFolder(run).read_config()
         teacher = cls.__new__(cls)
-        own = teacher._prepare(curriculum, config["seed"], config["max_lag"], config["ahead"], run_id=config.get("id", ""))
-        try:
-            compare_settings(config, own)
-            ledger, torn_bytes = Ledger.reopen(run)
-            teacher._journal.ledger = ledger
-            path, state = newest_checkpoint(ledger.folder) if at is None else (Path(at), checkpoint.read(Path(at)))
-            teacher._load(state, path, config)
-            resumed = {"cut": state["position"], "checkpoint": path.name, "torn_bytes": torn_bytes, "time": time.time()}
-            ledger.write("resume", resumed, urgent=True)
-            teacher._remote_orphans = True
-            teacher.flush()
-        except BaseException:
-            teacher._abandon()
-            raise
+        teacher._resume(curriculum, run, None, None, None, at=at, forward=forward)
         return teacher
 
-    def _load(self, state: Tree, path: Path, config: dict[str, Any]) -> None:
+    def _resume(
+        self,
+        curriculum: Curriculum,
+        run: str | Path,
+        seed: int | None,
+        max_lag: int | None,
+        ahead: int | None,
+        *,
+        at: str | Path | None,
+        forward: bool | None,
+    ) -> None:
+        ledger, torn_bytes = Ledger.reopen(run)
         try:
-            if state["run"] != config.get("id"):
-                raise StateError("it belongs to another run")
+            path, state, forward = find_checkpoint(ledger.folder, at, forward)
+            before = settings_of(state, path, ledger.folder)
+            given = {"seed": seed, "max_lag": max_lag, "ahead": ahead}
+            kept = {name: before[name] if value is None else value for name, value in given.items()}
+            self._prepare(curriculum, **kept, run_id=before["id"])
+        except BaseException:
+            ledger.abandon()
+            raise
+        try:
+            self._journal.ledger = ledger
+            changes = changed_settings(before, self._settings)
+            self._load(state, path, changes)
+            done = self._go_forward(ledger.folder, state, changes) if forward else Replayed(end=state["position"])
+            set_aside = sum(count_results(event) for event in events_since(ledger.folder, done.end))
+            resumed = {"cut": done.end, "checkpoint": path.name, "forward": forward, "set_aside": set_aside}
+            ledger.write("resume", {**resumed, "torn_bytes": torn_bytes, "time": time.time()}, urgent=True)
+            self._conclude(NO_EPISODES, done.unrecorded)
+            if changes:
+                self._record_changes(changes)
+            self._remote_orphans = True
+            self.flush()
+        except BaseException:
+            self._abandon()
+            raise
+        how = f"{done.results:,} results recorded after it were applied again" if forward else "where the student was saved"
+        _log.info("[curriculum] resumed %s from checkpoint %s, %s", run, path.name, how)
+        if set_aside:
+            _log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")
+
+    def _load(self, state: Tree, path: Path, changes: Sequence[Change]) -> None:
+        try:
             self._journal.load(state)
-            self._curriculum.load(state["curriculum"])
+            load_curriculum(self._curriculum, state["curriculum"], changes)
             self._decisions.extend(Decision(**each) for each in state["decisions"])
             self.caller_state = state["caller"]
+        except SettingsError:
+            raise
         except Exception as error:  # whatever a state of another shape makes a curriculum raise
             raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
+
+    def _go_forward(self, folder: RunFolder, state: Tree, changes: Sequence[Change]) -> Replayed:
+        """Apply what was recorded after a checkpoint, up to the end of the record."""
+        events = events_since(folder, state["position"])
+        if changes and any(event["event"] in ("assign", "exchange") or count_results(event) for event in events):
+            raise SettingsError(
+                f"{changes[0]}, and what was recorded after its newest checkpoint belongs to its own settings. "
+                "Resume it once with those and close it; then it can be resumed with others."
+            )
+        done = self._apply_record(folder, state)
+        self._decisions.extend(done.decisions[: len(done.decisions) - len(done.unrecorded)])
+        self._rolled = folder, state
+        return done
+
+    def _apply_record(self, folder: RunFolder, state: Tree, observers: Sequence[Observer] = ()) -> Replayed:
+        events = events_since(folder, state["position"])
+        done = apply_again(events, state["position"], self._book, self._curriculum, self._seed, observers)
+        self._book.hand_out_again()
+        return done
+
+    def _record_changes(self, changes: Sequence[Change]) -> None:
+        """Settings that were changed on resume are a decision, and hold from a checkpoint on."""
+        self._journal.ledger.write("settings", {"settings": self._settings})
+        self._conclude(NO_EPISODES, [settings_decision(changes, self._book.next_ticket)])
+        self.checkpoint(self.caller_state)
 
     def _abandon(self) -> None:
         """Let go of everything after a beginning that failed."""
@@ -299,11 +380,31 @@ class Teacher:
             done = read(self._book.counts.assigned, self._book.released)
             return [] if done is None else self._decide(self._journal.exchange(done))
 
+    def set_stage(self, stage: str) -> list[Decision]:
+        """Go to a stage (or phase) by hand; it is recorded as a decision.
+
+        Episodes that are under way are credited to what they were drawn for.
+
+        Args:
+            stage: its name.
+        """
+        with self._act:
+            self._at_the_door()
+            self._act.begin()
+            try:
+                decisions = self._curriculum.set_stage(stage, self._book.next_ticket)
+            except SettingsError:
+                self._act.done()
+                raise
+            self._journal.ledger.write("set_stage", {"stage": stage, "ticket": self._book.next_ticket}, urgent=True)
+            return self._conclude(NO_EPISODES, decisions)
+
     def _decide(self, episodes: Episodes) -> list[Decision]:
         """Show the curriculum what was released."""
-        if not len(episodes.ticket):
-            return []
-        decisions = self._curriculum.update(episodes)
+        return self._conclude(episodes, self._curriculum.update(episodes)) if len(episodes.ticket) else []
+
+    def _conclude(self, episodes: Episodes, decisions: list[Decision]) -> list[Decision]:
+        """Record what was decided, and tell everybody."""
         if decisions or self._journal.observers.present:
             self._journal.conclude(episodes, decisions)
         self._decisions.extend(decisions)
@@ -316,6 +417,7 @@ class Teacher:
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
         if self._remote_orphans:
+            self._rolled = None
             self._lose_remote()
         if time.monotonic() >= self._journal.ledger.due_at:
             self._journal.ledger.flush()
@@ -333,10 +435,18 @@ class Teacher:
             self._act.done()
         self._remote_orphans = False
 
-    def withdraw_beyond(self, num_envs: int) -> list[Decision]:
-        """Take back the tickets of environments from number `num_envs` on, which a resumed run has no longer."""
-        gone = [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]
-        return self.withdraw(gone) if gone else []
+    def expect_envs(self, num_envs: int) -> None:
+        """Say how many environments there are; if a resumed run had another number, that is recorded as a decision.
+
+        Args:
+            num_envs: environments 0 to `num_envs` - 1 are here; the tickets of others are taken back.
+        """
+        before = self._book.num_own_envs
+        if before in (0, num_envs):
+            return
+        if gone := [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]:
+            self.withdraw(gone)
+        self._conclude(NO_EPISODES, [settings_decision([Change("num_envs", num_envs, before)], self._book.next_ticket)])
 
     def reserve_envs(self, num_envs: int) -> int:
         """The first of `num_envs` numbers of environments for a remote worker, which nobody else gets."""
@@ -349,7 +459,13 @@ class Teacher:
 
     def observe(self, observer: ObserverT) -> ObserverT:
         """Tell `observer` everything from here on; in a resumed run it first continues from where it was."""
-        return self._journal.observers.add(observer)
+        self._journal.observers.add(observer)
+        if self._rolled is not None:  # it sees what was applied again as it was then, curriculum and all
+            folder, state = self._rolled
+            self._book.load(state["tickets"])
+            self._curriculum.load(state["curriculum"])
+            self._apply_record(folder, state, [observer])
+        return observer
 
     # ---- saving
 
@@ -361,20 +477,26 @@ class Teacher:
                 back as `caller_state` of the resumed teacher (default None).
         """
         self._act.check()
-        return self._journal.save(self._curriculum.state(), list(self._decisions), caller_state)
+        return self._journal.save(self._settings, self._curriculum.state(), list(self._decisions), caller_state)
 
     def flush(self) -> None:
         """Write every event and the status to the run folder now."""
         self._journal.ledger.flush()
         self._journal.ledger.write_status(self.status, force=True)
 
-    def close(self) -> None:
-        """Write what is left and let go of the run and the curriculum. Harmless when closed before.
+    def close(self, caller_state: Tree = None) -> None:
+        """Write a last checkpoint, and let go of the run and the curriculum. Harmless when closed before.
 
         If the disk is full this raises and nothing is let go: make room, and close again.
+
+        Args:
+            caller_state: as for `checkpoint`, such as the final weights of an agent (default None: none is saved; a resume goes
+                back to the newest that was).
         """
         for close in self._before_close:
             close()
+        if self.usable and (self._journal.ledger.is_ahead or caller_state is not None):
+            self.checkpoint(caller_state)
         self._journal.close(self.status)
         self._act.refusal = self._act.refusal or "this teacher is closed. Make a new one, or resume its run."
         self._curriculum.release(self)
@@ -396,6 +518,12 @@ class Teacher:
     def tasks(self) -> TaskSpace:
         """The task space: `teacher.tasks[id]` gives label and parameters of a task."""
         return self._tasks
+
+    @property
+    def run(self) -> Path | None:
+        """The run folder, if there is one."""
+        ledger = self._journal.ledger
+        return ledger.folder.path if isinstance(ledger, Ledger) else None
 
     @property
     def seed(self) -> int:

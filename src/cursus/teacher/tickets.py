@@ -19,7 +19,7 @@ _MAX_ENVS = 1 << 24
 LAG_PER_ENV = 32
 """Tickets per environment that may be handed out while an episode is waited for, unless `max_lag` says otherwise."""
 
-REMOTE_ENVS = 1 << 16
+REMOTE_ENVS = _MAX_ENVS
 """The number of the first environment of a remote worker; those below are the teacher's own."""
 
 
@@ -78,9 +78,18 @@ class TicketBook:
         return len(self._held)
 
     @property
+    def num_own_envs(self) -> int:
+        """How many environments the teacher itself has assigned tickets to."""
+        return 1 + max((env for env in self._held if env < REMOTE_ENVS), default=-1)
+
+    @property
     def max_lag(self) -> int:
         """How many newer tickets may be handed out while an episode is waited for."""
         return LAG_PER_ENV * max(len(self._held), 1) if self._max_lag is None else self._max_lag
+
+    def set_max_lag(self, max_lag: int | None) -> None:
+        """Wait for another number of newer tickets from here on."""
+        self._max_lag = max_lag
 
     # ---- opening
 
@@ -286,6 +295,10 @@ class TicketBook:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
         self.counts, self._base, self.released = counts, head, head
+        self.hand_out_again()
+
+    def hand_out_again(self) -> None:
+        """Give every open ticket again to its environment: who held it is gone."""
         self.again = {}
         for ticket, env in self.in_flight().items():
             self.again.setdefault(env, []).append(ticket)

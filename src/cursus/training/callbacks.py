@@ -6,8 +6,8 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -21,8 +21,10 @@ from cursus.statistics import wilson, z_of
 from cursus.teacher import Teacher
 from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
 
-_ENTERED = {"phase": "next", "promotion": "to", "demotion": "to"}
+_ENTERED = {"phase": "next", "promotion": "to", "demotion": "to", "stage": "to"}
 _RECENT = 100
+_SAME_INTERRUPT_S = 2.0
+_INTERRUPTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 @dataclass
@@ -122,18 +124,33 @@ class Reporter:
         self.losses = Rollup(prefix="train/")
         """What updates measured."""
         self._writers: Writers | None = None
+        self.reported = -1
+        """The step of the newest row."""
 
-    def open(self, stack: ExitStack, run: Path | None, *, resumed_at: int) -> None:
-        """Write rows into the run folder from here on, and nowhere without one."""
+    def state(self) -> Tree:
+        """What was gathered since the newest row, and when that was."""
+        return {"reported": self.reported, "infos": self.infos.state(), "losses": self.losses.state()}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state: the next rows are those that would have come."""
+        self.reported = int(state["reported"])
+        self.infos.load(state["infos"])
+        self.losses.load(state["losses"])
+
+    def open(self, stack: ExitStack, run: Path | None) -> None:
+        """Write rows into the run folder from here on, and nowhere without one. Rows that were set aside are cut off."""
         if run is not None:
-            files = (JsonlWriter(run / "metrics.jsonl", resume=resumed_at), CsvWriter(run / "metrics.csv", resume=resumed_at))
-            self._writers = stack.enter_context(Writers(*files))
+            rows = (
+                JsonlWriter(run / "metrics.jsonl", resume=self.reported),
+                CsvWriter(run / "metrics.csv", resume=self.reported),
+            )
+            self._writers = stack.enter_context(Writers(*rows))
 
     def start(self, now: Training) -> None:
         """Time passes from here on."""
         self.refresh(now)
         self._timer = (time.perf_counter(), now.steps, now.updates)
-        self.reported = now.steps
+        self.reported = max(self.reported, 0)
 
     def refresh(self, now: Training) -> None:
         """What is known from the teacher."""
@@ -181,25 +198,48 @@ def _phase_of(teacher: Teacher) -> tuple[int | None, str]:
 
 
 class Interrupt:
-    """Ctrl-C that waits for the end of a step: a first one only sets `asked`, a second one interrupts at once, as ever."""
+    """Ctrl-C and SIGTERM that wait for the end of a step, so that a last checkpoint can be written.
+
+    Somebody who presses Ctrl-C again and again means the same: what comes within two seconds of the first, or while
+    something is being saved, changes nothing. Later than that, a step that does not end is interrupted at once.
+    """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
+        self.asked: int | None = None
+        """The signal that was heard first."""
+        self._patient_until = 0.0
+        self._saving = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):
-            self._before = signal.signal(signal.SIGINT, self._hear)
+        if threading.current_thread() is threading.main_thread():
+            for number, default in _INTERRUPTS.items():
+                if signal.getsignal(number) is default:  # one that somebody else has set is left alone
+                    self._before[number] = signal.signal(number, self._hear)
         return self
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked is None:
+            self.asked, self._patient_until = number, time.monotonic() + _SAME_INTERRUPT_S
+        elif not self._saving and time.monotonic() > self._patient_until:
+            self.stop()
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Nothing interrupts what is done in this context."""
+        self._saving = True
+        try:
+            yield
+        finally:
+            self._saving = False
+
+    def stop(self) -> None:
+        """End as the signal would have, if one was heard: with a `KeyboardInterrupt`, or with the exit status of SIGTERM."""
+        if self.asked == signal.SIGTERM:
+            raise SystemExit(128 + signal.SIGTERM)
+        if self.asked is not None:
             raise KeyboardInterrupt
-        self.asked = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)

@@ -98,8 +98,8 @@ def train_agent(
     `updates_per_env_step` gradient steps for every step of an environment, however many step together.
 
     A run that was made with `resume=True` goes on where its newest checkpoint was written; with `seed_episodes=True` too, in
-    the middle of its episodes, and exactly as if it had never been stopped. An interrupt (Ctrl-C) waits for the end of a step
-    and writes a last checkpoint.
+    the middle of its episodes, and exactly as if it had never been stopped. Ctrl-C and SIGTERM wait for the end of a step, and
+    a last checkpoint is written.
 
     Args:
         envs: environments from `make_vec(…, curriculum=…, autoreset="same_step")`.
@@ -139,7 +139,7 @@ def train_agent(
         until = None if minutes is None else time.monotonic() + 60 * minutes
         whole = True
         try:
-            while not loop.now.completed and (steps is None or loop.now.steps < steps) and not interrupt.asked:
+            while not loop.now.completed and (steps is None or loop.now.steps < steps) and interrupt.asked is None:
                 if until is not None and time.monotonic() > until:
                     break
                 whole = False
@@ -156,12 +156,12 @@ def train_agent(
                     loop.checkpoint()
         finally:
             if whole:  # a step that was interrupted half-way is nothing to go on from
-                loop.checkpoint()
+                with interrupt.saving():
+                    loop.checkpoint()
         if loop.now.steps > loop.reporter.reported:
             loop.report({})
             on_report(loop.now)
-    if interrupt.asked:
-        raise KeyboardInterrupt
+    interrupt.stop()
     return loop.now
 
 
@@ -197,7 +197,7 @@ class _Loop:
 
     def begin(self, stack: ExitStack) -> None:
         """Reset all environments; in a resumed run, bring them to where they were."""
-        self.reporter.open(stack, self._run, resumed_at=-1 if self._stopped_at is None else self.now.steps)
+        self.reporter.open(stack, self._run)
         seeds_itself = self._envs.settings.seed_episodes
         seed = None if seeds_itself else self._seed + self.now.steps
         self._observations, infos = self._envs.reset(seed=seed)
@@ -285,6 +285,7 @@ class _Loop:
             "updates_due": self._updates_due,
             "belongs": self._belongs.copy(),
             "rng": rng_state(self._rng),
+            "reporter": self.reporter.state(),
         }
 
     def _load(self, state: Tree) -> None:
@@ -301,6 +302,7 @@ class _Loop:
         self._steps_stored, self._updates_due = int(state["steps_stored"]), float(state["updates_due"])
         self._belongs = np.array(state["belongs"], dtype=bool)
         set_rng(self._rng, state["rng"])
+        self.reporter.load(state["reporter"])
 
 
 def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:

@@ -236,7 +236,7 @@ class _Prepared:
         common["callbacks"].append(begun)
         try:
             result = self._learn(common)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             if begun:
                 self._save_last()
             raise

@@ -56,7 +56,7 @@ def make_vec(
         curriculum: what chooses the tasks; it belongs to the teacher of these environments until they are closed (default
             None: there are no tasks).
         run: folder in which everything is recorded (default None: nothing is).
-        resume: whether to go on from the newest checkpoint of `run` (default False).
+        resume: whether to go on with the run in this folder, if there is one (default False); see `Teacher.resume`.
         seed: keys all draws of the curriculum, and at the first reset environment i gets `seed + i`; an integer from 0
             (default None: 0 for the curriculum, no seed for the environments).
         set_task: function of environment and task that sets a task (default None: it travels in
@@ -99,7 +99,8 @@ def make_vec(
     interface, teacher = None, None
     if curriculum is not None:
         interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
-        teacher = _teacher(curriculum, len(makers), run, resume, seed)
+        teacher = Teacher(curriculum, seed=seed, run=run, resume=resume)
+        teacher.expect_envs(len(makers))
     elif run is not None or resume or seed_episodes:
         raise SettingsError("run, resume and seed_episodes are for a curriculum: give one, or leave them out.")
     try:
@@ -127,16 +128,6 @@ def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
     if not callable(make_env):
         raise SettingsError(f"make_env={make_env!r:.80} must be a function, a list of functions, or the id of an environment.")
     return [make_env] * (num_envs or 1)
-
-
-def _teacher(curriculum: Curriculum, num_envs: int, run: str | Path | None, resume: bool, seed: int | None) -> Teacher:
-    if not resume:
-        return Teacher(curriculum, run=run, seed=0 if seed is None else seed)
-    if run is None:
-        raise SettingsError("resume=True needs the run folder: give run=….")
-    teacher = Teacher.resume(curriculum, run)
-    teacher.withdraw_beyond(num_envs)
-    return teacher
 
 
 _WAITS = 0.5  # an environment that uses less of its time than this waits for something

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from cursus.curricula.base import Curriculum, TagLayout, take
-from cursus.curricula.staged import Gate, Verdict, Wilson
+from cursus.curricula.staged import Evidence, Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Retention
 from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, list_stages
 from cursus.errors import SettingsError, StateError
@@ -57,6 +57,8 @@ class Staged(Curriculum):
     Stage 1 of 2, 'walk'.
     Gate: no episode yet; promotion needs a lower 98% bound of 0.70 and 30 episodes.
     """
+
+    CHANGEABLE = r"(stages\[\d+\]\.)?(gate|mixing)(\..*)?|forgetting(\..*)?|start"
 
     def __init__(
         self,
@@ -229,6 +231,14 @@ class Staged(Curriculum):
             told.append(self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", summary))
         return told
 
+    def set_stage(self, stage: str, ticket: int) -> list[Decision]:
+        """Go to the stage of this name, and begin a visit there."""
+        target, left = self.index(stage), self.stage
+        if target == self._now:
+            return []
+        self._enter(target, demoted=False)
+        return [Decision("stage", ticket, f"stage set by hand from '{left}' to '{stage}'", {"from": left, "to": stage})]
+
     def _enter(self, stage: int, *, demoted: bool) -> None:
         """Begin a visit: an empty window and a count of zero, whatever was there before."""
         if stage != self._now:
@@ -260,6 +270,20 @@ class Staged(Curriculum):
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
+        self._load(state, self._continued)
+
+    def _load_changed(self, state: Tree) -> None:
+        """A new gate weighs again what is left in the window of the old one."""
+        self._load(state, self._weighed_again)
+
+    def _continued(self, evidence: Evidence, saved: Tree) -> None:
+        evidence.load(saved)
+
+    def _weighed_again(self, evidence: Evidence, saved: Tree) -> None:
+        for success in np.asarray(saved["recent"], dtype=bool).tolist():
+            evidence.add(success)
+
+    def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None]) -> None:
         stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
             {key: value for key, value in state.items() if key not in ("retention", "results", "samplers")},
             *("stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion"),
@@ -271,7 +295,7 @@ class Staged(Curriculum):
         self._own_tags = _TAGS.span(self._now, rest=self._visit)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
-        self._evidence.load(evidence)
+        fill(self._evidence, evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
         for index, name in enumerate(self._names):
             self._retention[index].load(state["retention"][name])

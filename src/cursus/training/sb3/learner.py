@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from cursus.adapters._sb3_state import load_model, model_state
 from cursus.agents.sb3 import (
     ACTIVATIONS,
     ALGORITHMS,
@@ -29,7 +28,6 @@ from cursus.agents.sb3 import (
 )
 from cursus.config import unknown
 from cursus.errors import ConfigError, StateError
-from cursus.randomness import rng_state, set_rng
 from cursus.training.opponents import PlayerViews
 from cursus.types import Tree
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from cursus.training.plan import TrainingPlan
 
 PREFIX = "sb3:"
-_COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
-_REPLAYED = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 _DISCRETE = ("DQN",)
 _EITHER = ("A2C", "PPO")
 _NOT_SETTINGS = (
@@ -134,71 +130,15 @@ class SB3Learner:
 
     def state(self) -> Tree:
         """Weights, optimisers, replay buffer, counters and random streams, as arrays and plain values."""
-        model: Any = self.model
-        return {
-            "algo": self.algo,
-            "parameters": {name: _written(each) for name, each in model.get_parameters().items()},
-            "variables": {name: _array(getattr(model, name)) for name in model._get_torch_save_params()[1]},
-            "counters": {name: getattr(model, name) for name in _COUNTERS if name in vars(model)},
-            "updates": self.updates,
-            "replay_buffer": None if self._off_policy is None else _replay_state(self._off_policy.replay_buffer),
-            "rng": {
-                "torch": torch.get_rng_state().numpy(),
-                "numpy": np.random.get_state(legacy=False),  # noqa: NPY002 – it is what SB3 draws from
-                "actions": rng_state(model.action_space.np_random),
-            },
-        }
+        return {"model": model_state(self.model, replay_buffer=True), "updates": self.updates}
 
     def load(self, state: Tree) -> None:
         """Continue from a state of the same algorithm and settings."""
-        model: Any = self.model
         try:
-            if state["algo"] != self.algo:
-                raise ValueError(f"it is of {PREFIX}{state['algo']}")
-            model.set_parameters({name: _read(each, model, name) for name, each in state["parameters"].items()})
-            for name, array in state["variables"].items():
-                getattr(model, name).data.copy_(torch.as_tensor(array))
-            for name, value in state["counters"].items():
-                setattr(model, name, value)
             self.updates = int(state["updates"])
-            if self._off_policy is not None:
-                _load_replay(self._off_policy.replay_buffer, state["replay_buffer"])
-            torch.set_rng_state(torch.as_tensor(state["rng"]["torch"], dtype=torch.uint8))
-            np.random.set_state(state["rng"]["numpy"])  # noqa: NPY002
-            set_rng(model.action_space.np_random, state["rng"]["actions"])
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            load_model(self.model, state["model"])
+        except (KeyError, TypeError) as error:
             raise StateError(f"this is not the state of {PREFIX}{self.algo} with these settings: {error}.") from error
-
-
-def _array(tensor: torch.Tensor) -> NDArray[Any]:
-    return tensor.detach().cpu().numpy().copy()
-
-
-def _written(state: Mapping[str, Any]) -> Tree:
-    """The state of a network, or what an optimiser remembers of each parameter."""
-    if "param_groups" not in state:
-        return {name: _array(tensor) for name, tensor in state.items()}
-    memory = state["state"].items()
-    return {str(index): {key: _array(torch.as_tensor(value)) for key, value in each.items()} for index, each in memory}
-
-
-def _read(saved: Tree, model: Any, name: str) -> dict[str, Any]:
-    fresh = model.get_parameters()[name]
-    if "param_groups" not in fresh:
-        return {key: torch.as_tensor(array) for key, array in saved.items()}
-    memory = {int(index): {key: torch.as_tensor(value) for key, value in each.items()} for index, each in saved.items()}
-    return {"state": memory, "param_groups": fresh["param_groups"]}
-
-
-def _replay_state(replay: Any) -> Tree:
-    filled = replay.buffer_size if replay.full else replay.pos
-    return {"pos": replay.pos, "full": replay.full, **{name: getattr(replay, name)[:filled] for name in _REPLAYED}}
-
-
-def _load_replay(replay: Any, state: Tree) -> None:
-    replay.pos, replay.full = int(state["pos"]), bool(state["full"])
-    for name in _REPLAYED:
-        getattr(replay, name)[: len(state[name])] = state[name]
 
 
 @dataclass(frozen=True)

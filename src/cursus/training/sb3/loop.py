@@ -77,10 +77,10 @@ def train_sb3(
         if left > 0 and not callback.now.completed:
             with suppress(_StopLearning):
                 learner.model.learn(left, callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
-        callback.checkpoint()
+        with interrupt.saving():
+            callback.checkpoint()
         callback.end()
-    if interrupt.asked:
-        raise KeyboardInterrupt
+    interrupt.stop()
     return callback.now
 
 
@@ -161,7 +161,7 @@ class _TrainingCallback(BaseCallback):
             self._load(resumed)
         if not self._vec_env.envs.settings.seed_episodes:
             self._vec_env.seed(self._seed + self.now.steps)
-        self._reporter.open(stack, self._run, resumed_at=-1 if resumed is None else self.now.steps)
+        self._reporter.open(stack, self._run)
         self._saved, self.now.updates = self.now.steps, self._learner.updates
         self._reporter.start(self.now)
 
@@ -198,7 +198,7 @@ class _TrainingCallback(BaseCallback):
 
     def _is_over(self) -> bool:
         late = self.until is not None and time.monotonic() > self.until
-        return self.now.completed or self._interrupt.asked or late
+        return self.now.completed or self._interrupt.asked is not None or late
 
     def _apply_decisions(self, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
@@ -238,6 +238,7 @@ class _TrainingCallback(BaseCallback):
             "completed": self.now.completed,
             "clears_buffer": self._clears_buffer,
             "learn_from": self._learn_from,
+            "reporter": self._reporter.state(),
         }
         return self._teacher.checkpoint(state)
 
@@ -246,3 +247,4 @@ class _TrainingCallback(BaseCallback):
         self._learner.load(state["agent"])
         self.now.steps, self.now.completed = int(state["steps"]), bool(state["completed"])
         self._clears_buffer, self._learn_from = bool(state["clears_buffer"]), int(state["learn_from"])
+        self._reporter.load(state["reporter"])
