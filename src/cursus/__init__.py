@@ -26,6 +26,7 @@ from cursus.tasks import Task, TaskSpace
 from cursus.teacher import Teacher
 from cursus.types import Decision, Episodes
 from cursus.vector import autotune, make_vec
+from cursus.verbosity import set_verbosity
 
 if _TYPE_CHECKING:
     from cursus.training.run import train
@@ -54,6 +55,7 @@ __all__ = [
     "autotune",
     "errors",
     "make_vec",
+    "set_verbosity",
     "train",
 ]
 

@@ -13,7 +13,7 @@ from cursus.errors import SettingsError
 from cursus.remote import RemoteTeacher, Seat
 from cursus.tasks import Task
 from cursus.teacher import Teacher
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface, reset_with_task
 
 TICKET_KEY = "cursus_ticket"
 """Where the final info of an episode says which ticket it was."""
@@ -26,6 +26,8 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._set_task = set_task
         self._return, self._length = 0.0, 0
+        self._task: Task
+        self._stage: str | None = None  # that the present task was drawn for
 
     @abstractmethod
     def _next_task(self) -> Task:
@@ -38,12 +40,9 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode with the next task."""
         self._return, self._length = 0.0, 0
-        task, chosen = self._next_task(), dict(options or {})
-        if self._set_task is not None:
-            self._set_task(self.env, task)
-        else:
-            chosen["task"] = task
-        return self.env.reset(seed=seed, options=chosen or None)
+        task = self._next_task()
+        observation, info = reset_with_task(self.env, task, self._set_task, seed=seed, options=options)
+        return observation, {**self._told(task), **info}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the end of an episode is reported, or marked with its ticket for whoever teaches."""
@@ -51,8 +50,14 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._return += float(reward)
         self._length += 1
         if terminated or truncated:
-            info = self._end(info)
+            info = {**self._told(self._task), **self._end(info)}
         return observation, reward, terminated, truncated, info
+
+    def _told(self, task: Task) -> dict[str, Any]:
+        """What infos say of an episode."""
+        self._task = task
+        told = {"task": task.id, "label": task.label}
+        return told if self._stage is None else {**told, "stage": self._stage}
 
     def _with_episode(self, info: dict[str, Any]) -> dict[str, Any]:
         return {"episode": {"r": self._return, "l": self._length}, **info}
@@ -67,7 +72,8 @@ class CurriculumEnv(_TaskEnv):
         run: folder of the record (default None: nothing is recorded).
         resume: whether to go on with the run in this folder, if there is one (default False); see `Teacher.resume`.
         seed: what all draws are keyed by, an integer from 0 to 2**64 - 1 (default None: 0, or that of the run).
-        set_task: function of environment and task that sets a task in another way (default None).
+        set_task: function of environment and task that sets a task in another way, or `"ignore"`, as in `cursus.make_vec`
+            (default None).
         success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info (default `"is_success"`, then `"success"`).
         score: key of the final info, or function of it, for curricula with a finer measure (default None: the success).
@@ -87,6 +93,7 @@ class CurriculumEnv(_TaskEnv):
     ) -> None:
         super().__init__(env, set_task)
         self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed)
+        self.teacher.expect_envs(1)
         self._interface = TaskInterface(curriculum.tasks, set_task, success, score)
         self._ticket: int | None = None
 
@@ -96,6 +103,8 @@ class CurriculumEnv(_TaskEnv):
             self._ticket = None
         given = self.teacher.assign([0])
         self._ticket = int(given.tickets[0])  # remembered first: whatever fails from here on, the next reset withdraws it
+        stages = self.teacher.curriculum.stages_of(given.tags)
+        self._stage = None if stages is None else stages[0]
         return self.teacher.tasks[int(given.tasks[0])]
 
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -178,15 +187,15 @@ class TaskHolder(_TaskEnv):
     def __init__(self, env: gymnasium.Env[Any, Any], *, set_task: SetTask = None) -> None:
         super().__init__(env, set_task)
         self._number = 0
-        self._held: tuple[int, Task] | None = None
+        self._held: tuple[int, Task, str | None] | None = None
         self._ticket: int | None = None
 
     def take_number(self, number: int) -> None:
         """Be told which environment of a vector environment this is: its `number`, from 0."""
         self._number = number
 
-    def hold(self, tasks: dict[int, tuple[int, Task]]) -> None:
-        """Keep a ticket and its task for the next reset: the entry of `tasks` for the number of this environment."""
+    def hold(self, tasks: dict[int, tuple[int, Task, str | None]]) -> None:
+        """Keep a ticket, its task and its stage for the next reset: the entry of `tasks` for the number of this environment."""
         self._held = tasks[self._number]
 
     def _next_task(self) -> Task:
@@ -195,7 +204,7 @@ class TaskHolder(_TaskEnv):
                 "this environment was given no task. Wrap the vector environment in "
                 "cursus.adapters.sb3.CurriculumVecEnvWrapper."
             )
-        self._ticket, task = self._held
+        self._ticket, task, self._stage = self._held
         return task
 
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:

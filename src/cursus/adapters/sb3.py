@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,8 @@ from cursus.settings import check_count
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, TaskInterface
+from cursus.vector.task_interface import EPISODE_KEYS, SUCCESS_KEYS, ReadScore, ReadSuccess, TaskInterface
+from cursus.verbosity import log
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -29,8 +29,6 @@ try:
     from cursus.adapters._sb3_state import load_model, model_state
 except ImportError:
     raise MissingExtra("stable-baselines3", "sb3") from None
-
-_log = logging.getLogger("cursus")
 
 
 class SB3VecEnv(VecEnv):
@@ -92,6 +90,8 @@ class SB3VecEnv(VecEnv):
                     "t": round(time.time() - self._began, 6),
                 },
             }
+            final = told["final_info"]
+            infos[env] = {key: final[key][env] for key in EPISODE_KEYS if key in final} | infos[env]
             if "worker_lost" in told and told["_worker_lost"][env]:
                 infos[env]["worker_lost"] = True
         if "decisions" in told:  # they belong to no environment; the first that ended brings them along
@@ -225,7 +225,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
             self.stale_starts += len(ended)
             self.teacher.withdraw(self._ahead[self._ahead >= 0])
             ended = np.arange(self.num_envs)
-            _log.info("[curriculum] the next tasks of all %d environments were resampled", self.num_envs)
+            log.info("[curriculum] the next tasks of all %d environments were resampled", self.num_envs)
         self._draw_ahead(ended)
 
     def _result(self, env: int, info: dict[str, Any]) -> tuple[bool, float, int, float]:
@@ -242,8 +242,9 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
     def _draw_ahead(self, envs: IntArray) -> None:
         given = self.teacher.assign(envs)
         self._ahead[envs] = given.tickets
-        rows = zip(given.envs.tolist(), given.tickets.tolist(), given.tasks.tolist(), strict=True)
-        tasks = {env: (ticket, self.teacher.tasks[task]) for env, ticket, task in rows}
+        stages: Sequence[str | None] = self.teacher.curriculum.stages_of(given.tags) or [None] * len(given)
+        rows = zip(given.envs.tolist(), given.tickets.tolist(), given.tasks.tolist(), stages, strict=True)
+        tasks = {env: (ticket, self.teacher.tasks[task], stage) for env, ticket, task, stage in rows}
         self.env_method("hold", tasks, indices=envs.tolist())
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
@@ -312,7 +313,7 @@ class CurriculumCallback(BaseCallback):
             teacher.caller_state = None  # a second call of `learn` goes on from the first
             if isinstance(self.model.env, VecNormalize):  # what was seen at the reset was normalised as in the beginning
                 self.model._last_obs = self.model.env.normalize_obs(self.model.env.get_original_obs())
-            _log.info("[curriculum] the model goes on from step %s", f"{self.model.num_timesteps:,}")
+            log.info("[curriculum] the model goes on from step %s", f"{self.model.num_timesteps:,}")
         self._saved = self.model.num_timesteps
 
     def _on_step(self) -> bool:

@@ -231,7 +231,8 @@ def run_video(
     path = run / "watch.gif" if out is None else out
     env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
-        made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None)
+        success = success_of(plan.environment)
+        made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None, success=success)
     finally:
         env.close()
     if not as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -45,9 +46,18 @@ class Curriculum(ABC):
             raise SettingsError(f"tasks={tasks!r} is not a task space, nor a number of tasks.")
         self._tasks = tasks if isinstance(tasks, TaskSpace) else Discrete(int(tasks))
         self._owner: object | None = None
+        self._process = os.getpid()
 
     def claim(self, owner: object) -> None:
         """Belong to one teacher, `owner`. A second one is refused: two authorities over one curriculum would drift apart."""
+        if self._process != os.getpid():
+            raise SettingsError(
+                "this curriculum was made in another process and copied here, where it would decide by itself and drift apart "
+                "from the other copies. One teacher, in the training process, decides for all environments: use "
+                "cursus.make_vec(make_env, num_envs, curriculum=…), or for a VecEnv of Stable-Baselines3 wrap each environment "
+                "in TaskHolder and the VecEnv in CurriculumVecEnvWrapper(venv, curriculum). Where a whole training runs in "
+                "another process on purpose, send what makes the curriculum and make it there."
+            )
         if self._owner is not None:
             raise SettingsError(
                 "this curriculum belongs to another teacher, or occurs twice in this one. Close that teacher, or make "
@@ -117,6 +127,10 @@ class Curriculum(ABC):
     @abstractmethod
     def update(self, episodes: Episodes) -> list[Decision]:
         """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
+
+    def stages_of(self, tags: IntArray) -> list[str] | None:
+        """The stage or phase that each of these draws was for, by its tag; None if there are no stages here."""
+        return None
 
     @abstractmethod
     def weights(self) -> FloatArray:

@@ -190,6 +190,10 @@ class League(Curriculum):
                 tasks[row] += 1 + self._meet(strategies, how[row], who[row])
         return Draw(tasks, draw.tags)
 
+    def stages_of(self, tags: IntArray) -> list[str] | None:
+        """Those of the curriculum."""
+        return self._curriculum.stages_of(tags)
+
     def _meet(self, strategies: Strategies, how: float, who: float) -> int:
         """The index of a member."""
         odds = self._odds(next((name for name, bound in strategies if how < bound), strategies[-1][0]))

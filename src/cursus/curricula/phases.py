@@ -193,6 +193,10 @@ class Phases(Curriculum):
         draw = self._phases[self._now].curriculum.sample(rng)
         return Draw(draw.tasks, self._tags.pack(self._now, rest=draw.tags))
 
+    def stages_of(self, tags: IntArray) -> list[str]:
+        """The names of the phases."""
+        return [self._phases[self._tags.unpack(tag)[0]].name for tag in tags.tolist()]
+
     def update(self, episodes: Episodes) -> list[Decision]:
         """Give every episode to the phase that drew it, and count."""
         decisions: list[Decision] = []

@@ -37,10 +37,10 @@ from cursus.teacher.resume import (
     settings_of,
 )
 from cursus.teacher.tickets import NO_EPISODES, REMOTE_ENVS, Counts, TicketBook
-from cursus.teacher.validation import check_results
+from cursus.teacher.validation import Results, check_results
 from cursus.types import Decision, Episodes, IntArray, Tree
+from cursus.verbosity import log
 
-_log = logging.getLogger("cursus")
 _REMEMBERED_DECISIONS = 1000
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
@@ -59,6 +59,8 @@ class Assignment:
     """The environments, as they were given."""
     tasks: IntArray
     """The ids of their tasks."""
+    tags: IntArray
+    """What the curriculum noted on them, such as the stage that they were drawn for; see `Curriculum.stages_of`."""
 
     def __len__(self) -> int:
         return len(self.tickets)
@@ -250,9 +252,9 @@ class Teacher:
             self._abandon()
             raise
         how = f"{done.results:,} results recorded after it were applied again" if forward else "where the student was saved"
-        _log.info("[curriculum] resumed %s from checkpoint %s, %s", run, path.name, how)
+        log.info("[curriculum] resumed %s from checkpoint %s, %s", run, path.name, how)
         if set_aside:
-            _log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")
+            log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")
 
     def _load(self, state: Tree, path: Path, changes: Sequence[Change]) -> None:
         try:
@@ -310,18 +312,18 @@ class Teacher:
             self._act.begin()
             if not self._book.again:
                 return Assignment(*self._draw(numbers))
-            tickets, tasks = self._book.take_again(numbers)
+            tickets, tasks, tags = self._book.take_again(numbers)
             fresh = tickets < 0
-            tickets[fresh], _, tasks[fresh] = self._draw(numbers[fresh])
-            return Assignment(tickets, numbers, tasks)
+            tickets[fresh], _, tasks[fresh], tags[fresh] = self._draw(numbers[fresh])
+            return Assignment(tickets, numbers, tasks, tags)
 
-    def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Tickets, environments and tasks."""
+    def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Tickets, environments, tasks and tags."""
         if not len(envs):
-            return envs, envs, envs
+            return envs, envs, envs, envs
         rng = TicketStream(self._seed, self._book.counts.assigned, len(envs), source=self._words)
         draw = self._curriculum.sample(rng)
-        return self._journal.open(envs, draw.tasks, draw.tags), envs, draw.tasks
+        return self._journal.open(envs, draw.tasks, draw.tags), envs, draw.tasks, draw.tags
 
     def report(
         self,
@@ -349,6 +351,8 @@ class Teacher:
             numbers = self._book.check_open(tickets)
             results = check_results(numbers, success, returns, lengths, scores, self._score_bounds)
             self._act.begin()
+            if log.isEnabledFor(logging.DEBUG):
+                self._tell_results(numbers, results)
             return self._decide(self._journal.finish(numbers, results))
 
     def lose(self, tickets: ArrayLike) -> list[Decision]:
@@ -411,8 +415,18 @@ class Teacher:
         self.num_decisions += len(decisions)
         for decision in decisions:
             where = f"ticket {decision.ticket:,}, {self._book.num_envs} environments"
-            _log.info("[curriculum] %s: %s (%s)", decision.kind, decision.text, where)
+            level = logging.DEBUG if decision.kind == "eviction" else logging.INFO  # a pool evicts thousands of times
+            log.log(level, "[curriculum] %s: %s (%s)", decision.kind, decision.text, where)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("[curriculum] checked: %s", self._curriculum.explain().replace("\n", " "))
         return decisions
+
+    def _tell_results(self, tickets: IntArray, results: Results) -> None:
+        """A line per episode."""
+        rows = zip(tickets.tolist(), *(column.tolist() for column in results[:3]), strict=True)
+        for ticket, success, total, length in rows:
+            ended = "succeeded" if success else "failed"
+            log.debug("[curriculum] ticket %d %s: return %g in %d steps", ticket, ended, total, length)
 
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
@@ -442,6 +456,9 @@ class Teacher:
             num_envs: environments 0 to `num_envs` - 1 are here; the tickets of others are taken back.
         """
         before = self._book.num_own_envs
+        where = "not recorded" if self.run is None else f"recorded in {self.run}"
+        over = f"{num_envs} environment{'s' * (num_envs > 1)}"
+        log.info("[curriculum] %s over %s, %s", type(self._curriculum).__name__, over, where)
         if before in (0, num_envs):
             return
         if gone := [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]:

@@ -62,7 +62,7 @@ class TicketBook:
         self.released = 0
         """How many tickets were released: the curriculum has seen every one before this."""
         self._held: dict[int, int] = {}  # open tickets of each environment that ever held one
-        self._overdue: dict[int, tuple[int, int]] = {}  # released as censored and still open: ticket → (env, task)
+        self._overdue: dict[int, tuple[int, int, int]] = {}  # released as censored and still open: ticket → env, task, tag
         self.again: dict[int, list[int]] = {}
         """To be handed out again after a resume: environment → tickets, oldest first."""
         self.counts = Counts()
@@ -111,17 +111,19 @@ class TicketBook:
                 )
         return numbers
 
-    def take_again(self, envs: IntArray) -> tuple[IntArray, IntArray]:
-        """For each environment the ticket that it is to be handed out again, or -1, and its task."""
-        tickets, tasks = np.full(len(envs), -1, dtype=np.int64), np.zeros(len(envs), dtype=np.int64)
+    def take_again(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """For each environment the ticket that it is to be handed out again, or -1, and its task and tag."""
+        tickets, tasks, tags = np.full(len(envs), -1), np.zeros(len(envs), dtype=np.int64), np.zeros(len(envs), dtype=np.int64)
         for row, env in enumerate(envs.tolist()):
             if waiting := self.again.get(env):
                 ticket = tickets[row] = waiting.pop(0)
-                late = ticket in self._overdue
-                tasks[row] = self._overdue[ticket][1] if late else self._columns["task"][ticket - self._base]
+                if ticket in self._overdue:
+                    _, tasks[row], tags[row] = self._overdue[ticket]
+                else:
+                    tasks[row], tags[row] = (self._columns[name][ticket - self._base] for name in ("task", "tag"))
                 if not waiting:
                     del self.again[env]
-        return tickets, tasks
+        return tickets, tasks, tags
 
     def open(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> IntArray:
         """Hand out one ticket for each of these."""
@@ -243,8 +245,8 @@ class TicketBook:
             self._columns[name][rows] = 0
         for row in rows.tolist():
             self._status[row] = _CENSORED
-        envs, tasks = self._columns["env"][rows].tolist(), self._columns["task"][rows].tolist()
-        self._overdue.update(zip((rows + self._base).tolist(), zip(envs, tasks, strict=True), strict=True))
+        known = (self._columns[name][rows].tolist() for name in ("env", "task", "tag"))
+        self._overdue.update(zip((rows + self._base).tolist(), zip(*known, strict=True), strict=True))
         self.counts.censored += len(rows)
 
     def _episodes(self, rows: slice) -> Episodes:
@@ -259,7 +261,7 @@ class TicketBook:
         """Ticket → environment, for every open ticket."""
         rows = self._open_rows(self.released - self._base, self.next_ticket - self._base)
         open_now = dict(zip((rows + self._base).tolist(), self._columns["env"][rows].tolist(), strict=True))
-        overdue = {ticket: env for ticket, (env, _) in self._overdue.items()}
+        overdue = {ticket: env for ticket, (env, _, _) in self._overdue.items()}
         return dict(sorted({**overdue, **open_now}.items()))
 
     # ---- saving
@@ -274,7 +276,7 @@ class TicketBook:
             "counts": asdict(self.counts),
             "columns": {name: column[rows].copy() for name, column in self._columns.items()},
             "status": bytes(self._status[rows]),
-            "overdue": [[ticket, env, task] for ticket, (env, task) in self._overdue.items()],
+            "overdue": [[ticket, *known] for ticket, known in self._overdue.items()],
         }
 
     def load(self, state: Tree) -> None:
@@ -291,7 +293,7 @@ class TicketBook:
                 self._columns[name][:size] = columns[name]
             self._status = bytearray(status.ljust(capacity, b"\0"))
             self._held = dict(zip(state["envs"].tolist(), state["held"].tolist(), strict=True))
-            self._overdue = {int(ticket): (int(env), int(task)) for ticket, env, task in state["overdue"]}
+            self._overdue = {int(ticket): (int(env), int(task), int(tag)) for ticket, env, task, tag in state["overdue"]}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
         self.counts, self._base, self.released = counts, head, head

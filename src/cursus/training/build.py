@@ -80,9 +80,12 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
         longest = plan.max_episode_steps
         return gymnasium.wrappers.TimeLimit(env, longest) if longest is not None and longest < _LONGEST_GAME else env
     try:
-        env = gymnasium.make(
-            plan.id, plan.max_episode_steps, disable_env_checker=True, render_mode=render_mode, **plan.settings
-        )
+        rendered = {} if render_mode is None else {"render_mode": render_mode}
+        env = gymnasium.make(plan.id, plan.max_episode_steps, disable_env_checker=True, **rendered, **plan.settings)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"environment {plan.id!r}: there is no module {error.name!r}. It must be installed, or lie in the current folder."
+        ) from None
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
     if isinstance(env.action_space, spaces.Box):

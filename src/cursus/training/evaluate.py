@@ -18,8 +18,8 @@ from cursus.errors import CursusError, EnvError, ResultError, SettingsError
 from cursus.randomness import check_seed
 from cursus.settings import check_count
 from cursus.statistics import wilson, z_of
-from cursus.tasks import Discrete
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, TaskInterface
+from cursus.tasks import Discrete, Task
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, SetTask, TaskInterface, reset_with_task
 
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 Tasks: TypeAlias = Mapping[str, Sequence[Any]]
@@ -131,10 +131,11 @@ def evaluate(
     seed: int = 0,
     deterministic: bool = True,
     success: ReadSuccess = SUCCESS_KEYS,
+    set_task: SetTask = None,
 ) -> list[Score]:
     """Play `games` games of every name in `tasks`, and count: a `Score` for each name.
 
-    Game `g` of a name is its variant `g % len(variants)`, begun by `reset(seed=…, options={"task": variant})` with a seed of
+    Game `g` of a name is its variant `g % len(variants)`, begun as in training (see `set_task`), with a seed of
     its own that depends on `seed`, the name and `g` alone. So every policy plays the same games, whatever `num_envs` is, and
     variants share them equally; where the division leaves a rest, the first ones get one more each.
 
@@ -152,9 +153,10 @@ def evaluate(
         seed: of all games (default 0).
         deterministic: act without exploring (default true).
         success: how the final info says that an episode succeeded (default `is_success` or `success`).
+        set_task: how a task reaches an environment, as in `cursus.make_vec` (default None: `reset(options={"task": task})`).
     """
     check_evaluation(tasks, games=games, num_envs=num_envs, seed=seed)
-    interface = TaskInterface(Discrete(1), success=success)
+    interface = TaskInterface(Discrete(1), set_task=set_task, success=success)
     planned = [PlannedGame.planned(name, variants, number, seed) for name, variants in tasks.items() for number in range(games)]
     with ExitStack() as stack:
         game_envs = [GameEnv(_made(make_env, stack), interface) for _ in range(min(num_envs, len(planned)))]
@@ -177,20 +179,26 @@ def check_evaluation(tasks: Tasks, *, games: int, num_envs: int, seed: int) -> N
             raise SettingsError(f"tasks[{name!r}]={variants!r:.80} must be a list with at least one variant of the task.")
 
 
+def evaluation_task(name: str, variants: Sequence[Any], index: int) -> Task:
+    """A variant of what is evaluated, as a task: `params` as given, and the name as its label."""
+    return Task(index, name, variants[index])
+
+
 @dataclass(frozen=True, eq=False)
 class PlannedGame:
     """One game that is to be played."""
 
     name: str
     number: int
-    task: Any
+    task: Task
     seed: int | None
 
     @classmethod
     def planned(cls, name: str, variants: Sequence[Any], number: int, seed: int) -> PlannedGame:
         """Game `number` of a name. No two games of a name have the same seed."""
         digest = blake2b(f"{seed} {name}".encode(), digest_size=4).digest()
-        return cls(name, number, variants[number % len(variants)], (int.from_bytes(digest) + number) % 2**31)
+        task = evaluation_task(name, variants, number % len(variants))
+        return cls(name, number, task, (int.from_bytes(digest) + number) % 2**31)
 
     def __str__(self) -> str:
         return f"game {self.number} of {self.name!r}"
@@ -218,7 +226,11 @@ class GameEnv:
         """Begin a game."""
         self.game, self._rewards = game, list[float]()
         with _blame(game, "reset"):
-            self.observation, _ = self.env.reset(seed=game.seed, options=None if game.task is None else {"task": game.task})
+            if game.task.params is None:  # whatever the environment was made for
+                self.observation, _ = self.env.reset(seed=game.seed)
+            else:
+                how = self._interface.set_task
+                self.observation, _ = reset_with_task(self.env, game.task, how, seed=game.seed, options=None)
 
     def step(self, action: Any) -> GameResult | None:
         """Act; the result once the game is over."""

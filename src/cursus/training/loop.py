@@ -22,6 +22,7 @@ from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, e
 from cursus.training.opponents import Opponents, PlayerViews
 from cursus.types import BoolArray, Decision, Tree
 from cursus.vector import Processes, Serial
+from cursus.vector.task_interface import EPISODE_KEYS
 
 _FIRST_LENGTH = 256
 
@@ -243,7 +244,7 @@ class _Loop:
         self.now.steps += self._num_envs
         self._steps_stored += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if ended.any():
-            self.reporter.infos.add_vector(infos.get("final_info"))
+            self.reporter.infos.add_vector(_own_infos(infos.get("final_info") or {}))
             self._belongs |= ended
             self._apply_decisions(infos.get("decisions", ()), ended)
             self._meet(ended)
@@ -313,3 +314,9 @@ def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any]
     for env in np.flatnonzero(ended).tolist():
         last[env] = infos["final_obs"][env]
     return last
+
+
+def _own_infos(infos: Mapping[str, Any]) -> dict[str, Any]:
+    """What the environments say themselves; ids and names are no metrics."""
+    ours = (*EPISODE_KEYS, *(f"_{key}" for key in EPISODE_KEYS))
+    return {key: value for key, value in infos.items() if key not in ours}

@@ -90,6 +90,8 @@ class EnvironmentPlan:
     """Hockey: strengths of movement for agents with discrete actions, at least 2 (default 2)."""
     max_episode_steps: int | None = None
     """Time limit, at least 1 (default the environment's own)."""
+    ignore_task: bool = False
+    """Whether the environment may leave its task unread, so that all tasks are the same to it (default false: an error)."""
     success: str | None = None
     """Key of the final info."""
     success_return: float | None = None
@@ -99,6 +101,7 @@ class EnvironmentPlan:
 
     def __post_init__(self) -> None:
         check_kind("environment.keep_mode", self.keep_mode, bool, "true or false")
+        check_kind("environment.ignore_task", self.ignore_task, bool, "true or false")
         if self.max_episode_steps is not None:
             check_count("environment.max_episode_steps", self.max_episode_steps)
         if self.success is not None and self.success_return is not None:

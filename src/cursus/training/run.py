@@ -16,15 +16,17 @@ from cursus.agents import Agent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
+from cursus.tasks import Discrete, Task
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
 from cursus.training.callbacks import Training
-from cursus.training.evaluate import Tasks
+from cursus.training.evaluate import GameEnv, PlannedGame, Tasks
 from cursus.training.evaluations import LAST, Evaluation, Evaluations
 from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
 from cursus.training.loop import train_agent
 from cursus.training.opponents import Opponents, PlayerViews
 from cursus.training.plan import Plan, read_plan
 from cursus.vector import make_vec
+from cursus.vector.task_interface import TaskInterface
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
@@ -176,6 +178,7 @@ class _Job:
             resume=self.is_resumed,
             seed=plan.seed,
             score=score,
+            set_task="ignore" if plan.environment.ignore_task else None,
             num_workers=num_workers,
             autoreset="same_step",
             seed_episodes=True,
@@ -200,7 +203,7 @@ class _Job:
             for name, variants in evaluation_tasks(self.plan).items():
                 for params in variants:
                     try:
-                        env.reset(options={"task": params})
+                        GameEnv(env, TaskInterface(Discrete(1))).begin(PlannedGame(name, 0, Task(0, name, params), None))
                     except (CursusError, KeyError, TypeError, ValueError) as error:
                         raise ConfigError(f"evaluation.tasks.{name}: {error}") from error
         finally:
@@ -307,7 +310,8 @@ class _Begun:
 def evaluation_tasks(plan: Plan) -> Tasks:
     """What a policy of this plan is evaluated in."""
     if plan.evaluation.tasks is not None:
-        return {name: [params] for name, params in plan.evaluation.tasks.items()}
+        ignored = plan.environment.ignore_task
+        return {name: [None if ignored else params] for name, params in plan.evaluation.tasks.items()}
     return hockey_tasks(plan.evaluation.opponents) if plan.plays_hockey else {}
 
 

@@ -18,7 +18,7 @@ from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete
 from cursus.training.evaluate import BatchPolicy, GameEnv, GameOutcome, PlannedGame, Tasks, act, check_evaluation
-from cursus.vector.task_interface import TaskInterface
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, SetTask, TaskInterface
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17
 _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
@@ -54,12 +54,15 @@ def record_video(
     tasks: Tasks | None = None,
     every: int = 2,
     deterministic: bool = True,
+    success: ReadSuccess = SUCCESS_KEYS,
+    set_task: SetTask = None,
 ) -> Video:
     """Play games in an environment with `render_mode="rgb_array"`, and write them as a GIF that runs in real time.
 
     The names in `tasks` take turns, and so do the variants of each: `games` is their sum. They are the first games that
     `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its frames
-    every second one is kept, unless `every` says otherwise. The environment stays open. Needs `pip install "cursus-rl[plot]"`.
+    every second one is kept, unless `every` says otherwise. The environment stays open. `success` and `set_task` are as for
+    `evaluate`. Needs `pip install "cursus-rl[plot]"`.
     """
     path, tasks = Path(path), {"": [None]} if tasks is None else tasks
     check_evaluation(tasks, games=games, num_envs=1, seed=seed)
@@ -73,7 +76,7 @@ def record_video(
         needed = int(np.ceil(_SHORTEST_MS / 1000 * _frames_per_s(env)))
         raise SettingsError(f"every={every} means more frames per second than a GIF can show. Give every={needed} or more.")
     reel = _Reel(show_s)
-    game_env = GameEnv(env, TaskInterface(Discrete(1)))
+    game_env = GameEnv(env, TaskInterface(Discrete(1), set_task=set_task, success=success))
     outcomes: list[GameOutcome] = []
     tally: Counter[tuple[str, GameOutcome]] = Counter()
     for number, game in enumerate(_planned(tasks, games, seed)):
@@ -115,7 +118,8 @@ def _frames_per_s(env: gymnasium.Env[Any, Any]) -> float:
 
 def _opponent(game: PlannedGame) -> str:
     """Who is played against, where the task says so."""
-    named = game.task.get("opponent") if isinstance(game.task, Mapping) else None
+    params = game.task.params
+    named = params.get("opponent") if isinstance(params, Mapping) else None
     return named if isinstance(named, str) else game.name
 
 

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from cursus.errors import SettingsError
 from cursus.randomness import check_seed, episode_seed
@@ -95,6 +96,13 @@ class State(Enum):
     )
 
 
+class _Episodes(NamedTuple):
+    """What the episodes of some environments are: the columns of `EPISODE_KEYS`."""
+
+    envs: IntArray
+    columns: dict[str, NDArray[Any]]
+
+
 class _Whole:
     """What is done under this is done wholly: the environments are `READY` afterwards (or `then`), or broken if it fails."""
 
@@ -142,6 +150,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self._drawn_after = np.zeros(num_envs, dtype=np.int64)  # how many decisions had been made when a task was drawn
         self._fresh_after = 0  # and when all that wait had been drawn
         self._decided: list[Decision] = []
+        self._labels = np.full(num_envs, None, dtype=object)
+        self._stages: NDArray[Any] | None = None
         self._state = State.NEW
         self._whole = _Whole(self)
         self._any_waiting = False
@@ -209,7 +219,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
                 told = self._merge(told, [], lost)
                 more, lost = self._reset_envs(lost, [None] * len(lost), {})
                 infos += more
-            return self._observations(), self._merge(told, infos)
+            told = self._merge(told, infos)
+            self._tell_tasks(told, self._episodes_of(numbers))
+            return self._observations(), told
 
     def step(self, actions: Any) -> StepResult:
         """Step every environment.
@@ -261,30 +273,36 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
     def _conclude(self, reply: StepReply) -> StepResult:
         """Report what ended, assign what is next, and reset where the mode says so."""
         self.raw_infos = reply.infos
-        if not reply.ended and not reply.infos:
-            if self._any_waiting:
-                self._wait(False)
-            return self._result(self._merge({}, []) if self._decided else {})
         buffer, told = self._buffer, dict[str, Any]()
+        begun = self._episodes_of(np.flatnonzero(buffer.waiting)) if self._any_waiting else None
+        if not reply.ended and not reply.infos:
+            if begun is not None:
+                self._wait(False)
+                self._tell_tasks(told, begun)
+            return self._result(self._merge(told, []) if self._decided else told)
         ended_mask = buffer.terminated | buffer.truncated
         ended = ended_mask.nonzero()[0]
         if self.settings.record_episodes:
             self._tell_episodes(told, ended)
+        over = self._episodes_of(ended)
         self._settle(ended, reply.lost)
         self._wait(ended_mask)
         if self.teacher is not None:
             self._fresh_after = self.teacher.num_decisions
         if self._mode is AutoresetMode.SAME_STEP and len(ended):
-            return self._reset_at_once(told, ended_mask, reply)
-        return self._result(self._merge(told, reply.infos, reply.lost))
+            return self._reset_at_once(told, ended_mask, over, reply)
+        told = self._merge(told, reply.infos, reply.lost)
+        self._tell_tasks(told, *(each for each in (over, begun) if each is not None and len(each.envs)))
+        return self._result(told)
 
-    def _reset_at_once(self, told: dict[str, Any], ended_mask: BoolArray, reply: StepReply) -> StepResult:
+    def _reset_at_once(self, told: dict[str, Any], ended_mask: BoolArray, over: _Episodes, reply: StepReply) -> StepResult:
         """Begin the next episodes within the step; what the ended ones saw and said last goes into the infos."""
         buffer, ended = self._buffer, ended_mask.nonzero()[0]
         said = {env: info for env, info in reply.infos if ended_mask[env]}
         finals = [(env, {"final_info": said.get(env, {})}) for env in ended.tolist()]
         others = [(env, info) for env, info in reply.infos if not ended_mask[env]]
         told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, reply.lost)
+        self._tell_tasks(told["final_info"], over)
         rewards, terminated, truncated = buffer.rewards.copy(), buffer.terminated.copy(), buffer.truncated.copy()
         more, lost = self._reset_waiting()
         while len(lost):  # of workers that were replaced meanwhile: their episodes end here, too
@@ -295,7 +313,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             buffer.waiting[lost] = True
             more, lost = self._reset_waiting()
         self._wait(False)
-        return self._observations(), rewards, terminated, truncated, self._merge(told, more)
+        told = self._merge(told, more)
+        self._tell_tasks(told, self._episodes_of(ended))
+        return self._observations(), rewards, terminated, truncated, told
 
     def _wait(self, who: BoolArray | bool) -> None:
         """Let these wait for their next episode, and nobody else."""
@@ -389,6 +409,11 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             given = self.teacher.assign(numbers)
             self._tickets[numbers] = given.tickets
             self._buffer.tasks[numbers] = given.tasks
+            self._labels[numbers] = [self.teacher.tasks.label(task) for task in given.tasks.tolist()]
+            stages = self.teacher.curriculum.stages_of(given.tags)
+            if stages is not None:
+                self._stages = np.full(self.num_envs, None, dtype=object) if self._stages is None else self._stages
+                self._stages[numbers] = stages
             if self.settings.seed_episodes:
                 self._buffer.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
             self._drawn_after[numbers] = self.teacher.num_decisions
@@ -413,6 +438,23 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         """The task that each environment practises, or will at its next reset."""
         ids: IntArray = self._buffer.tasks.copy()
         return ids
+
+    def _episodes_of(self, envs: IntArray) -> _Episodes:
+        """Which tasks these environments have now."""
+        if self.teacher is None or not len(envs):
+            return _Episodes(envs, {})
+        columns = {"task": self._buffer.tasks[envs], "label": self._labels[envs]}
+        return _Episodes(envs, columns if self._stages is None else {**columns, "stage": self._stages[envs]})
+
+    def _tell_tasks(self, told: dict[str, Any], *groups: _Episodes) -> None:
+        """Add what the episodes of some environments are, unless environments say something under the same keys themselves."""
+        for key in set(groups[0].columns if groups else ()).difference(told):
+            empty = groups[0].columns[key]
+            told[key] = np.full(self.num_envs, None if empty.dtype == object else 0, dtype=empty.dtype)
+            told[f"_{key}"] = np.zeros(self.num_envs, dtype=bool)
+            for envs, columns in groups:
+                told[key][envs] = columns[key]
+                told[f"_{key}"][envs] = True
 
     # ---- results
 

@@ -176,12 +176,11 @@ class EnvGroup:
     def _reset_one(self, row: int, seed: int | None, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         buffer, env, interface = self._buffer, self.envs[row], self._interface
         try:
-            if interface is not None:
-                options = interface.prepare(env, int(buffer.tasks[row]), options)
-                if seed is None:
-                    seed = int(buffer.seeds[row]) or None
-            observation, info = env.reset(seed=seed, options=options or None)
-            if interface is not None:
+            if interface is None:
+                observation, info = env.reset(seed=seed, options=options or None)
+            else:
+                seed = (int(buffer.seeds[row]) or None) if seed is None else seed
+                observation, info = interface.reset(env, int(buffer.tasks[row]), seed=seed, options=options)
                 self._check_task_kept_spaces(row)
             self._store(row, observation)
         except Exception as error:

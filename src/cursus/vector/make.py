@@ -60,7 +60,8 @@ def make_vec(
         seed: keys all draws of the curriculum, and at the first reset environment i gets `seed + i`; an integer from 0
             (default None: 0 for the curriculum, no seed for the environments).
         set_task: function of environment and task that sets a task (default None: it travels in
-            `reset(options={"task": task})`).
+            `reset(options={"task": task})`, and an environment that does not read it is an error); `"ignore"` for environments
+            to which all tasks may be the same.
         success: key of the final info that says whether an episode succeeded, a sequence of keys (the first present is used),
             or a function of the final info, which also has return and length as `info["episode"]["r"]` and `["l"]` (default
             `"is_success"`, then `"success"`).

@@ -2,49 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import gymnasium
 import numpy as np
 
-from cursus.errors import ResultError
+from cursus.errors import ResultError, SettingsError, TaskError
 from cursus.tasks import Task, TaskSpace
 
 Info: TypeAlias = Mapping[str, Any]
 ReadSuccess: TypeAlias = str | Sequence[str] | Callable[[Info], Any]
 ReadScore: TypeAlias = str | Callable[[Info], Any] | None
-SetTask: TypeAlias = Callable[[gymnasium.Env[Any, Any], Task], None] | None
+SetTask: TypeAlias = Callable[[gymnasium.Env[Any, Any], Task], None] | Literal["ignore"] | None
 
 SUCCESS_KEYS = ("is_success", "success")
+EPISODE_KEYS = ("task", "label", "stage")
+"""What infos say of an episode where it begins and where it ends: the id of its task, its label, its stage if there is one."""
+
+_NOT_TAKEN = (
+    "the environment did not look at its task, so every task would be the same to it. Let its reset(options=…) read "
+    'options["task"].params, or give set_task=… a function of environment and task, such as lambda env, task: '
+    'setattr(env.unwrapped, "length", task.params["length"]). If that is meant, give set_task="ignore".'
+)
+
+
+class _Options(dict[str, Any]):
+    """Options of a reset that know whether the task in them was read. Whoever copies them has read it."""
+
+    taken = False
+
+    def __getitem__(self, key: str) -> Any:
+        self.taken |= key == "task"
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[str]:  # with this, dict(options) and {**options} ask for each item
+        return super().__iter__()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.taken |= key == "task"
+        return super().get(key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self.taken |= key == "task"
+        return super().pop(key, *default)
+
+    def items(self) -> Any:
+        self.taken = True
+        return super().items()
+
+    def values(self) -> Any:
+        self.taken = True
+        return super().values()
+
+    def copy(self) -> dict[str, Any]:
+        return dict(self)
+
+    def __or__(self, other: Any) -> Any:
+        return dict(self) | other
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+def reset_with_task(
+    env: gymnasium.Env[Any, Any], task: Task, set_task: SetTask, *, seed: int | None, options: Mapping[str, Any] | None
+) -> tuple[Any, dict[str, Any]]:
+    """Begin an episode with a task, and see that the environment takes it. Every reset with a task goes through here.
+
+    Args:
+        env: the environment.
+        task: what is to be practised.
+        set_task: how the task is set, see `TaskInterface`.
+        seed: for the environment's own `reset`.
+        options: likewise; by default the task joins them as `options["task"]`.
+    """
+    if set_task is not None:
+        if set_task != "ignore":
+            set_task(env, task)
+        return env.reset(seed=seed, options=dict(options) if options else None)
+    given = _Options({**(options or {}), "task": task})
+    began = env.reset(seed=seed, options=given)
+    if not given.taken:
+        raise TaskError(_NOT_TAKEN)
+    return began
 
 
 @dataclass(frozen=True)
 class TaskInterface:
     """How tasks reach environments, and what their ends say.
 
-    By default a task travels through Gymnasium's own door, `reset(options={"task": task})`; `set_task(env, task)` is for
-    environments that have another one. Success is the first of these keys that the final info has, or what a function
-    of the final info says. A missing signal is an error: silence is not failure.
+    By default a task travels through Gymnasium's own door, `reset(options={"task": task})`, and an environment that does not
+    look at it is an error; `set_task(env, task)` is for environments that have another one. Success is the first of these keys
+    that the final info has, or what a function of the final info says. A missing signal is an error: silence is not failure.
     """
 
     tasks: TaskSpace
     """What can be practised."""
     set_task: SetTask = None
-    """Sets a task in an environment; None: the task travels in the options of `reset`."""
+    """Sets a task in an environment; None: it travels in the options of `reset`; `"ignore"`: it does not reach it."""
     success: ReadSuccess = SUCCESS_KEYS
     """A key of the final info, a sequence of keys (the first present is used), or a function of the final info."""
     score: ReadScore = None
     """A key of the final info, or a function of it; None: the score is the success."""
 
-    def prepare(self, env: gymnasium.Env[Any, Any], task: int, options: dict[str, Any]) -> dict[str, Any]:
-        """Set a task, or put it into the options of the coming reset."""
-        chosen = self.tasks[task]
-        if self.set_task is None:
-            return {**options, "task": chosen}
-        self.set_task(env, chosen)
-        return options
+    def __post_init__(self) -> None:
+        if self.set_task is not None and self.set_task != "ignore" and not callable(self.set_task):
+            raise SettingsError(
+                f'set_task={self.set_task!r:.60} must be a function of environment and task, "ignore", or None.'
+            )
+
+    def reset(
+        self, env: gymnasium.Env[Any, Any], task: int, *, seed: int | None, options: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with a task (an id)."""
+        return reset_with_task(env, self.tasks[task], self.set_task, seed=seed, options=options)
 
     def read_result(self, info: Info) -> tuple[bool, float]:
         """Success and score of the episode with this final info."""

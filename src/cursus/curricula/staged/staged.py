@@ -120,6 +120,10 @@ class Staged(Curriculum):
             tasks[rows], labels[rows] = self._samplers[stage].draw(by_label[rows].tolist(), by_task[rows].tolist())
         return Draw(tasks, _TAGS.pack(labels, stages, rest=self._visit))
 
+    def stages_of(self, tags: IntArray) -> list[str]:
+        """The names of the stages."""
+        return [self._names[_TAGS.unpack(tag)[1]] for tag in tags.tolist()]
+
     def draw_state(self) -> Any:
         """The rounds of the samplers."""
         return [sampler.state() for sampler in self._samplers]

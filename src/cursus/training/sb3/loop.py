@@ -25,9 +25,10 @@ from cursus.training.opponents import PlayerViews
 from cursus.training.sb3.learner import SB3Learner
 from cursus.types import Decision, Tree
 from cursus.vector import Processes, Serial
+from cursus.vector.task_interface import EPISODE_KEYS
 
 _MOST_STEPS = 2**62
-_ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode", "decisions")
+_ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode", "decisions", *EPISODE_KEYS)
 
 
 def train_sb3(
