@@ -176,7 +176,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
                 raise SettingsError(f"the run {run} holds no task ahead: this wrapper did not make it. Choose another folder.")
             self.teacher.withdraw_beyond(self.num_envs)
         self.stale_starts = 0
-        self._interface = TaskInterface(curriculum.tasks, success=success, score=score)
+        self._interface = TaskInterface(curriculum.tasks, success=success, score=score, needs=curriculum.needs)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
         self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
         self._returns = np.zeros(self.num_envs)

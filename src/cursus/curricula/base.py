@@ -16,6 +16,9 @@ from cursus.settings import describe
 from cursus.tasks import Discrete, TaskSpace
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
+EVERYTHING = frozenset({"success", "score"})
+"""What a curriculum may need of an episode beside its return and its length."""
+
 _MOST_WEIGHTS = 1 << 24
 _TAGS = 1 << 63
 
@@ -86,6 +89,15 @@ class Curriculum(ABC):
         """Between which scores of episodes must lie, if it matters here; they are refused at the door."""
         found = [part.score_bounds for part in self.parts()]
         return next((bounds for bounds in found if bounds is not None), None)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of `"success"` and `"score"` it reads of episodes: without them a report is refused.
+
+        Both, or what its parts need, unless a curriculum says otherwise. A score that is not given is the success.
+        """
+        parts = self.parts()
+        return frozenset().union(*(part.needs for part in parts)) if parts else EVERYTHING
 
     def peek(self, rng: TicketStream) -> Draw:
         """What `sample` would draw from `rng`, without anything having been drawn."""

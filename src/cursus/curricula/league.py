@@ -164,6 +164,11 @@ class League(Curriculum):
         return (0.0, 1.0)
 
     @property
+    def needs(self) -> frozenset[str]:
+        """What the curriculum needs, and scores for the ratings."""
+        return super().needs | {"score"}
+
+    @property
     def archive(self) -> list[str]:
         """The names of all slots."""
         return self._members[len(self._baselines) :]

@@ -49,6 +49,11 @@ class Practice(Curriculum):
         """The level that the next episode gets."""
         return 0 if self._drill.ramp is None else self._drill.ramp.level(self._done)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: episodes are counted, whatever they brought."""
+        return frozenset()
+
     def sample(self, rng: TicketStream) -> Draw:
         """Draw options."""
         level, last = self.level, len(self._bounds) - 1
@@ -182,6 +187,12 @@ class Phases(Curriculum):
     def parts(self) -> tuple[Curriculum, ...]:
         """Those of all phases."""
         return tuple(phase.curriculum for phase in self._phases)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What any phase needs, and success where one has a gate."""
+        gated = any(phase.gate is not None for phase in self._phases)
+        return super().needs | ({"success"} if gated else frozenset())
 
     def sample(self, rng: TicketStream) -> Draw:
         """Let the present phase draw."""

@@ -123,6 +123,11 @@ class Pool(Curriculum):
         """As learning progress has them."""
         return self._inner.score_bounds
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What learning progress needs."""
+        return self._inner.needs
+
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:

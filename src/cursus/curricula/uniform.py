@@ -31,6 +31,11 @@ class Uniform(Curriculum):
         if self._ids is not None and len(self._ids) == 0:
             raise SettingsError("ids=[] leaves nothing to practise. Leave it out to practise every task.")
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: no result changes anything."""
+        return frozenset()
+
     def sample(self, rng: TicketStream) -> Draw:
         """Draw without looking at anything."""
         if self._ids is None:

@@ -152,7 +152,7 @@ class Teacher:
         self._seed = check_seed(seed)
         self._words = Words(self._seed)
         self._curriculum = curriculum
-        self._tasks, self._score_bounds = curriculum.tasks, curriculum.score_bounds
+        self._tasks, self._score_bounds, self._needs = curriculum.tasks, curriculum.score_bounds, curriculum.needs
         self._book = TicketBook(max_lag=max_lag, ahead=ahead)
         self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
@@ -246,7 +246,7 @@ class Teacher:
         self,
         tickets: ArrayLike,
         *,
-        success: ArrayLike,
+        success: ArrayLike | None = None,
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
@@ -257,7 +257,8 @@ class Teacher:
 
         Args:
             tickets: open tickets, shape (n,), each once.
-            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,).
+            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,) (default None: recorded as false, and refused
+                where the curriculum `needs` it).
             returns: sums of rewards, finite, shape (n,).
             lengths: steps that the episodes lasted, integers from 0, shape (n,).
             scores: a finer measure than success for curricula that use one, finite and within the curriculum's
@@ -266,7 +267,7 @@ class Teacher:
         with self._act:
             self._at_the_door()
             numbers = self._book.check_open(tickets)
-            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds)
+            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds, self._needs)
             self._act.begin()
             return self._decide(self._journal.finish(numbers, results))
 

@@ -98,7 +98,7 @@ def make_vec(
     )
     interface, teacher = None, None
     if curriculum is not None:
-        interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
+        interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score, needs=curriculum.needs)
         teacher = _teacher(curriculum, len(makers), run, resume, seed)
     elif run is not None or resume or seed_episodes:
         raise SettingsError("run, resume and seed_episodes are for a curriculum: give one, or leave them out.")

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 
+from cursus.curricula.base import EVERYTHING
 from cursus.errors import ResultError
 from cursus.tasks import Task, TaskSpace
+from cursus.teacher.validation import needs_success
 
 Info: TypeAlias = Mapping[str, Any]
 ReadSuccess: TypeAlias = str | Sequence[str] | Callable[[Info], Any]
@@ -26,7 +28,8 @@ class TaskInterface:
 
     By default a task travels through Gymnasium's own door, `reset(options={"task": task})`; `set_task(env, task)` is for
     environments that have another one. Success is the first of these keys that the final info has, or what a function
-    of the final info says. A missing signal is an error: silence is not failure.
+    of the final info says. A missing signal is an error, as silence is not failure, unless nobody asked for it by name and the
+    curriculum does not need it: then it is recorded as false.
     """
 
     tasks: TaskSpace
@@ -37,6 +40,8 @@ class TaskInterface:
     """A key of the final info, a sequence of keys (the first present is used), or a function of the final info."""
     score: ReadScore = None
     """A key of the final info, or a function of it; None: the score is the success."""
+    needs: frozenset[str] = EVERYTHING
+    """What the curriculum reads of episodes."""
 
     def prepare(self, env: gymnasium.Env[Any, Any], task: int, options: dict[str, Any]) -> dict[str, Any]:
         """Set a task, or put it into the options of the coming reset."""
@@ -58,6 +63,8 @@ class TaskInterface:
             keys = (self.success,) if isinstance(self.success, str) else tuple(self.success)
             found = [key for key in keys if key in info]
             if not found:
+                if keys == SUCCESS_KEYS and not needs_success(self.needs, scored=self.score is not None):
+                    return False
                 raise ResultError(
                     f"the final info has no {' or '.join(map(repr, keys))}: it has {sorted(info)}. Let the environment "
                     "say whether it succeeded, or give success=… a key or a function of the final info."

@@ -130,6 +130,11 @@ class LearningProgress(Curriculum):
         """Scores lie between 0 and 1; where returns are read, scores do not matter."""
         return (0.0, 1.0) if self._signal == "score" else None
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """Scores, unless returns are read."""
+        return frozenset({"score"} if self._signal == "score" else ())
+
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
         return self._progress.worth_keeping(self._notes, self._counts, self._scale.current)

@@ -99,6 +99,11 @@ class Staged(Curriculum):
         self._now = 0 if start is None else self.index(start)
         self._enter(self._now, demoted=False)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """Success: gates judge by it."""
+        return frozenset({"success"})
+
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:
