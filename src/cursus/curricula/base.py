@@ -13,7 +13,7 @@ import numpy as np
 from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
-from cursus.tasks import Discrete, TaskSpace
+from cursus.tasks import TaskSpace, TaskSpaceLike, task_space
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 EVERYTHING = frozenset({"success", "score"})
@@ -39,13 +39,12 @@ class Curriculum(ABC):
       curriculum drew has the tag `FOREIGN_TAG`.
 
     Args:
-        tasks: the task space, or a number of tasks for `Discrete`.
+        tasks: the task space, or what `cursus.tasks.task_space` makes one of: a number of tasks, a list of names or of
+            parameters, a dict from names to parameters.
     """
 
-    def __init__(self, tasks: TaskSpace | int) -> None:
-        if not isinstance(tasks, TaskSpace | int | np.integer) or isinstance(tasks, bool):
-            raise SettingsError(f"tasks={tasks!r} is not a task space, nor a number of tasks.")
-        self._tasks = tasks if isinstance(tasks, TaskSpace) else Discrete(int(tasks))
+    def __init__(self, tasks: TaskSpaceLike) -> None:
+        self._tasks = task_space(tasks)
         self._owner: object | None = None
 
     def claim(self, owner: object) -> None:
@@ -172,6 +171,24 @@ class Curriculum(ABC):
         if self.tasks.size > _MOST_WEIGHTS:
             raise TaskError(f"{self.tasks!r} has {self.tasks.size:,} tasks, too many to list their weights.")
         return np.zeros(self.tasks.size)
+
+
+def check_is_curriculum(curriculum: Any) -> None:
+    """Refuse what is no `curriculum`; where tasks were given instead, show the curricula that practise them."""
+    if isinstance(curriculum, Curriculum):
+        return
+    if isinstance(curriculum, type) and issubclass(curriculum, Curriculum):
+        name = curriculum.__name__
+        raise SettingsError(f"curriculum={name} is a class. Give one of its objects: {name}(…).")
+    given = f"{curriculum!r:.80}"
+    try:
+        space = task_space(curriculum)
+    except SettingsError:
+        raise SettingsError(f"curriculum={given} is not a curriculum. Give one, such as Staged(['walk', 'run']).") from None
+    raise SettingsError(
+        f"curriculum={given} says what is practised ({space.size:,} tasks), not how. Give Staged({given}) to practise them "
+        f"in this order, or LearningProgress({given}) to practise those on which progress is made."
+    )
 
 
 Tags = TypeVar("Tags", int, IntArray)

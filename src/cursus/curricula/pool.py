@@ -14,7 +14,7 @@ from cursus.curricula.progress.learning_progress import LearningProgress, Signal
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count, check_share
-from cursus.tasks import TaskSpace
+from cursus.tasks import TaskSpace, TaskSpaceLike
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _TRIES = 16
@@ -56,7 +56,7 @@ class Pool(Curriculum):
     credited to the task that took its place.
 
     Args:
-        tasks: the task space, or a number of tasks.
+        tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`).
         size: number of tasks in the pool, from 1 to the size of the space (default 1000).
         initial: tasks to begin with, from 1 to `size`; the pool then grows by one with every result (default None: it is
             full from the start).
@@ -76,7 +76,7 @@ class Pool(Curriculum):
 
     def __init__(
         self,
-        tasks: TaskSpace | int,
+        tasks: TaskSpaceLike,
         *,
         size: int = 1000,
         initial: int | None = None,

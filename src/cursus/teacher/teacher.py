@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.curricula import Curriculum
+from cursus.curricula.base import check_is_curriculum
 from cursus.errors import StateError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, checkpoint
-from cursus.settings import check_count, check_kind
+from cursus.settings import check_count
 from cursus.tasks import TaskSpace
 from cursus.teacher.journal import Exchange, Journal
 from cursus.teacher.observers import Observers, ObserverT
@@ -145,7 +146,7 @@ class Teacher:
 
     def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int, run_id: str) -> dict[str, Any]:
         """Everything but the ledger; the settings of the run."""
-        check_kind("curriculum", curriculum, Curriculum, "Staged(['walk', 'run'])")
+        check_is_curriculum(curriculum)
         if max_lag is not None:
             check_count("max_lag", max_lag)
         check_count("ahead", ahead, low=0)

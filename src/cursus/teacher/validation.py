@@ -58,7 +58,9 @@ def check_no_success(needs: frozenset[str], *, scored: bool) -> None:
     """Refuse episodes without success, if the curriculum needs it."""
     if needs_success(needs, scored=scored):
         by_gate = "success" in needs
-        reader = "judges by it, as every gate does" if by_gate else "reads scores, which are the success unless scores=… is given"
+        reader = (
+            "judges by it, as every gate does" if by_gate else "reads scores, which are the success unless scores=… is given"
+        )
         raise ResultError(
             f"success is missing, but the curriculum {reader}. Give success=…, one boolean per ticket, or take a curriculum "
             'that needs none: LearningProgress(…, signal="return") reads returns, and one of your own says so in `needs`.'

@@ -14,7 +14,7 @@ from cursus.curricula.progress.weights import TaskWeights
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, generator
 from cursus.settings import check_kind, check_positive, check_share
-from cursus.tasks import TaskSpace
+from cursus.tasks import TaskSpaceLike
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
 Signal = Literal["score", "return"]
@@ -36,7 +36,7 @@ class LearningProgress(Curriculum):
     refresh when the scale of results (their width or their noise) has changed.
 
     Args:
-        tasks: the task space, or a number of tasks, at most 2**24.
+        tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`), at most 2**24.
         progress: how progress is measured (default `Trend()`).
         focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
         floor: share of uniform draws, in [0, 1] (default 0.1).
@@ -54,7 +54,7 @@ class LearningProgress(Curriculum):
 
     def __init__(
         self,
-        tasks: TaskSpace | int,
+        tasks: TaskSpaceLike,
         *,
         progress: Progress | None = None,
         focus: float = 3.0,
