@@ -21,6 +21,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias, get_type_hints
 
 import pydantic
@@ -80,9 +81,9 @@ def build(spec: Any, *, where: str = "config", types: Types = TYPES) -> Any:
 def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> dict[str, Any]:
     """A copy of `spec` with one setting changed, written as `gate.threshold=0.8` or `gate.type=EProcess`.
 
-    A stage or phase is named in the path, `stages.hard.gate.threshold=0.5`, and `*` stands for all of them. What stages have
-    of their own (`gate`, `mixing`) hides the setting for all, which is refused then. With another `type`, only those settings are
-    kept that it has too and that were not left at their defaults.
+    A stage or phase is named in the path, `stages.hard.gate.threshold=0.5`, and `*` stands for all of them. A `gate` or `mixing`
+    for all is refused where stages have their own, which would not change. With another `type`, only those settings are kept
+    that it has too and that were not left at their defaults.
 
     Args:
         spec: what `build` builds from.
@@ -244,7 +245,7 @@ class _Path:
     def __init__(self, setting: str, keys: list[str], types: Types) -> None:
         self._setting, self._keys, self._types = setting, keys, types
 
-    def tables(self, table: Any, depth: int = 0, whole: Mapping[str, Any] = {}) -> list[Any]:  # noqa: B006 – never changed
+    def tables(self, table: Any, depth: int = 0, whole: Mapping[str, Any] = MappingProxyType({})) -> list[Any]:
         """The tables at the end of the way from `table`; `whole` is what its entries inherit from."""
         if depth == len(self._keys) - 1:
             if isinstance(table, dict):

@@ -16,8 +16,8 @@ TaskSpaceLike: TypeAlias = TaskSpace | int | Sequence[Any] | Mapping[str, Any]
 """A task space, or what `task_space` makes one of."""
 
 _ALLOWED = (
-    "Give a task space (Discrete, Named, Product, Box, Levels, Generated), a number of tasks, a list of names or of parameters, "
-    "or a dict from names to parameters."
+    "Give a task space (Discrete, Named, Product, Box, Levels, Generated), a number of tasks, a list of names or of "
+    "parameters, or a dict from names to parameters."
 )
 
 

@@ -258,8 +258,8 @@ class Teacher:
 
         Args:
             tickets: open tickets, shape (n,), each once.
-            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,) (default None: recorded as false, and refused
-                where the curriculum `needs` it).
+            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,) (default None: recorded as
+                false, and refused where the curriculum `needs` it).
             returns: sums of rewards, finite, shape (n,).
             lengths: steps that the episodes lasted, integers from 0, shape (n,).
             scores: a finer measure than success for curricula that use one, finite and within the curriculum's

@@ -18,7 +18,7 @@ from cursus.tasks import Named, TaskSpace, task_space
 from cursus.types import FloatArray, IntArray, Tree
 
 _MOST_TASKS = 1 << 26
-_IDS = list | tuple | range | np.ndarray
+_IDS = (list, tuple, range, np.ndarray)
 
 
 @dataclass(frozen=True)
