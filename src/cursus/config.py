@@ -81,9 +81,9 @@ def build(spec: Any, *, where: str = "config", types: Types = TYPES) -> Any:
 def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> dict[str, Any]:
     """A copy of `spec` with one setting changed, written as `gate.threshold=0.8` or `gate.type=EProcess`.
 
-    A stage or phase is named in the path, `stages.hard.gate.threshold=0.5`, and `*` stands for all of them. A `gate` or `mixing`
-    for all is refused where stages have their own, which would not change. With another `type`, only those settings are kept
-    that it has too and that were not left at their defaults.
+    A stage or phase is named in the path, `stages.hard.gate.threshold=0.5`, and `*` stands for all of them. A `gate` or
+    `mixing` for all is refused where stages have their own, which would not change. With another `type`, only those settings
+    are kept that it has too and that were not left at their defaults.
 
     Args:
         spec: what `build` builds from.

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cursus._text import html, short_repr
 from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
@@ -148,8 +149,8 @@ class Curriculum(ABC):
         """In words: what is known of one `task` (an id), and how often it is drawn."""
         self.tasks.check([task])
         if self.tasks.size > _MOST_WEIGHTS:
-            return f"{self.tasks.label(task)}: one of {self.tasks.size:,} tasks"
-        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
+            return f"{self.tasks.name(task)}: one of {self.tasks.size:,} tasks"
+        return f"{self.tasks.name(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -158,6 +159,13 @@ class Curriculum(ABC):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """Tables for people and programs: name → rows, each a dict of plain JSON values."""
         return {}
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        """Words and tables, for notebooks."""
+        return html(f"{self!r}\n\n{self.explain()}", self.status())
 
     def progress_of(self, tasks: IntArray) -> FloatArray | None:
         """The progress on each of these `tasks` (ids), if this curriculum measures it; NaN where it keeps no notes."""

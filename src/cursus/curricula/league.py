@@ -54,6 +54,11 @@ class LeagueTasks(TaskSpace):
         """That of the task behind it: who exactly is met makes no group of its own."""
         return self.base.label(task // self.width)
 
+    def name(self, task: int) -> str:
+        """That of the task behind it, and who is met."""
+        base, member = self.split(task)
+        return self.base.name(base) if member is None else f"{self.base.name(base)} against {self.members[member]}"
+
     def params(self, task: int) -> Any:
         """Those of the task behind it, with the member as the opponent."""
         base, member = self.split(task)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError, StateError
@@ -102,7 +103,7 @@ class Practice(Curriculum):
         return {"tasks": self._space, "drill": self._drill.name}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Phase:
     """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever.
 
@@ -130,6 +131,9 @@ class Phase:
         for unit in ("episodes", "steps"):
             if getattr(self, unit) is not None:
                 check_count(f"{unit} of phase {self.name!r}", getattr(self, unit))
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def length(self) -> tuple[int | None, str]:
         """How long it lasts, and in what unit."""

@@ -32,9 +32,13 @@ class _Slots(TaskSpace):
         self._space, self._ids = space, ids
 
     def label(self, task: int) -> str:
-        """The label of the task in this slot, with its number."""
+        """The label of the task in this slot."""
+        return self._space.label(int(self._ids[task]))
+
+    def name(self, task: int) -> str:
+        """The name of the task in this slot, with its number."""
         held = int(self._ids[task])
-        return f"{self._space.label(held)} (task {held})"
+        return f"{self._space.name(held)} (task {held})"
 
     def params(self, task: int) -> Any:
         """The parameters of the task in this slot."""
@@ -268,7 +272,7 @@ class Pool(Curriculum):
         """What is known of a task, if it is in the pool."""
         self.tasks.check([task])
         if task not in self._slot:
-            return f"{self.tasks.label(task)} (task {task}): not in the pool"
+            return f"{self.tasks.name(task)} (task {task}): not in the pool"
         return self._inner.explain_task(self._slot[task])
 
     def explain(self, task: int | None = None) -> str:
@@ -286,7 +290,7 @@ class Pool(Curriculum):
         rows = self._inner.status()["tasks"]
         for row in rows:
             row["task"] = task = int(self._ids[row["task"]])
-            row["label"] = self.tasks.label(task)
+            row["name"] = self.tasks.name(task)
         pool = {"tasks": self._filled, "created": self.created, "evicted": self.evicted, "results": self._results}
         return {"pool": [pool], "tasks": rows}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from cursus.errors import SettingsError
-from cursus.tasks.base import TaskSpace
+from cursus.tasks.base import TaskSpace, text_of
 from cursus.tasks.box import Box
 from cursus.tasks.discrete import Discrete, Named
 
@@ -68,25 +68,6 @@ def _from_list(tasks: list[Any]) -> Named:
         twice = next(name for name in names if names.count(name) > 1)
         raise SettingsError(f"tasks={tasks!r:.80} holds {twice!r} twice. Every task is there once.")
     return Named(dict(zip(names, tasks, strict=True)))
-
-
-def text_of(params: Any) -> str:
-    """Parameters as people read them: `size=5 lava=True` for a dict, else what `str` makes of them.
-
-    Args:
-        params: of a task.
-    """
-    if isinstance(params, Mapping):
-        return " ".join(f"{name}={_value(value)}" for name, value in params.items()) or "{}"
-    return _value(params)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        return f"{value:.4g}"
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        return f"[{', '.join(map(_value, value))}]"
-    return str(value)
 
 
 # ---- Gymnasium's spaces, known by their names: the core needs NumPy alone

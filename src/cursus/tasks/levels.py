@@ -107,6 +107,10 @@ class Levels(TaskSpace):
         generator = level.metadata.get("generator")
         return level.stage if generator is None else str(generator)
 
+    def name(self, task: int) -> str:
+        """The name of the level."""
+        return self._levels[task].name
+
     def params(self, task: int) -> Any:
         """The content of the level, the caller's to change: what its JSON holds, or a dict of the arrays in its NPZ."""
         if task in self._cache:
@@ -132,9 +136,6 @@ class Levels(TaskSpace):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict()}
-
-    def __repr__(self) -> str:
-        return f"Levels({str(self._folder)!r})"
 
 
 def _stages_in(folder: Path) -> list[str]:

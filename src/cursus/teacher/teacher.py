@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cursus._text import html
 from cursus.curricula import Curriculum
 from cursus.curricula.base import check_is_curriculum
 from cursus.errors import StateError, TeacherError
@@ -451,6 +452,13 @@ class Teacher:
         if counts.censored:
             lines.append(f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures.")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Teacher({self._curriculum!r}, seed={self._seed})"
+
+    def _repr_html_(self) -> str:
+        """`explain` and the tables of `status`, for notebooks."""
+        return html(f"{self!r}\n\n{self.explain()}", self._curriculum.status())
 
     def status(self) -> dict[str, Any]:
         """The same for programs, as plain JSON values."""

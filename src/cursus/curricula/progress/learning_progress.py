@@ -285,7 +285,7 @@ class LearningProgress(Curriculum):
     def _focus_in_words(self, chosen: list[int], weights: FloatArray) -> str:
         if not chosen:
             return "no task stands out any more: all are practised about equally"
-        named = ", ".join(f"{self.tasks.label(task)} ({weights[task]:.1f} × uniform)" for task in chosen)
+        named = ", ".join(f"{self.tasks.name(task)} ({weights[task]:.1f} × uniform)" for task in chosen)
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
@@ -296,7 +296,7 @@ class LearningProgress(Curriculum):
         self.tasks.check([task])
         share = self.weights()[task] * self.tasks.size
         times = f"{self._counts[task]:,} results, " if self._counts[task] else ""
-        return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
+        return f"{self.tasks.name(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
 
     def explain(self, task: int | None = None) -> str:
         """What is practised most and why; or, for one `task`, what is known of it and how much it weighs."""
@@ -319,7 +319,7 @@ class LearningProgress(Curriculum):
             "tasks": [
                 {
                     "task": task,
-                    "label": self.tasks.label(task),
+                    "name": self.tasks.name(task),
                     "episodes": int(self._counts[task]),
                     "level": round(float(levels[task]), 4),
                     "progress": round(float(scores[task]), 6),

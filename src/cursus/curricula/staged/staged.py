@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Retention
-from cursus.curricula.staged.stages import BalancedSampler, find_tasks, read_stages
+from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, read_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind
@@ -72,7 +73,8 @@ class Staged(Curriculum):
         check_kind("gate", gate, Gate, "Wilson(threshold=0.7)")
         check_kind("mixing", mixing, Mixing, "AdaptiveMixing() or NoMixing()")
         check_kind("forgetting", forgetting, (ForgettingWatch, NoneType), "ForgettingWatch() or None")
-        listed, space = read_stages(stages, tasks)
+        self._listed, space = read_stages(stages, tasks)
+        listed = self._listed
         super().__init__(space)
         self._settings = {
             "stages": listed,
@@ -287,6 +289,10 @@ class Staged(Curriculum):
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments of the constructor."""
         return self._settings
+
+    def __repr__(self) -> str:
+        stages = [stage.name if stage == Stage(stage.name) else stage for stage in self._listed or ()]
+        return short_repr(self, {**self._settings, "stages": stages or None})
 
     # ---- telling
 

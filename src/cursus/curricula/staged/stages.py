@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import take
 from cursus.curricula.staged.gates import Gate
 from cursus.curricula.staged.mixing import Mixing
@@ -21,7 +22,7 @@ _MOST_TASKS = 1 << 26
 _IDS = (list, tuple, range, np.ndarray)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stage:
     """One stage: its name, its tasks, and what is different from the curriculum's defaults.
 
@@ -41,6 +42,9 @@ class Stage:
         check_kind("the name of a stage", self.name, str, "'easy'")
         check_kind(f"gate of stage {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
         check_kind(f"mixing of stage {self.name!r}", self.mixing, (Mixing, NoneType), "NoMixing()")
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def read_stages(stages: Any, tasks: Any) -> tuple[list[Stage] | None, TaskSpace]:
