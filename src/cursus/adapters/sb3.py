@@ -53,8 +53,8 @@ class SB3VecEnv(VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     @property
-    def teacher(self) -> Teacher | None:
-        """The teacher of these environments, if there is one."""
+    def teacher(self) -> Teacher:
+        """The teacher of these environments; an error where there is no curriculum."""
         return self.envs.teacher
 
     def reset(self) -> Any:
@@ -286,10 +286,9 @@ class CurriculumCallback(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        teacher = self._envs.teacher
-        if teacher is None:
+        if isinstance(self._envs, SB3VecEnv) and not self._envs.envs.has_teacher:
             return
-        for name, value in curriculum_metrics(teacher).items():
+        for name, value in curriculum_metrics(self._envs.teacher).items():
             self.logger.record(f"curriculum/{name}", value)
         if isinstance(self._envs, CurriculumVecEnvWrapper):
             self.logger.record("curriculum/stale_starts", self._envs.stale_starts)

@@ -91,6 +91,9 @@ class TaskSpace(ABC):
         names, which = self.labels(np.arange(self.size, dtype=np.int64))
         return {name: np.flatnonzero(which == index).tolist() for index, name in enumerate(names)}
 
+    def check_order(self) -> None:  # noqa: B027 – most spaces know the order of their stages
+        """Refuse, if the natural stages are in no order that anybody has said."""
+
     def check(self, tasks: ArrayLike) -> IntArray:
         """`tasks` as an array of ids, or a `TaskError` that names the first one that is not in the space."""
         try:

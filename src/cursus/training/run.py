@@ -16,6 +16,7 @@ from cursus.agents import Agent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
+from cursus.tasks import Levels
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
 from cursus.training.callbacks import Training
 from cursus.training.evaluate import Tasks
@@ -308,6 +309,9 @@ def evaluation_tasks(plan: Plan) -> Tasks:
     """What a policy of this plan is evaluated in."""
     if plan.evaluation.tasks is not None:
         return {name: [params] for name, params in plan.evaluation.tasks.items()}
+    levels = None if plan.curriculum is None else plan.curriculum.tasks
+    if isinstance(levels, Levels) and levels.held_out is not None:
+        return levels.held_out.variants()
     return hockey_tasks(plan.evaluation.opponents) if plan.plays_hockey else {}
 
 

@@ -88,6 +88,7 @@ def _stages_in(space: TaskSpace, stages: Any) -> list[Stage] | None:
 def find_tasks(stages: list[Stage] | None, space: TaskSpace) -> dict[str, Sequence[int]]:
     """The tasks of every stage, in order; an error for a stage that is unknown, empty or named twice."""
     if stages is None:
+        space.check_order()
         return space.stages()
     if not stages:
         raise SettingsError("stages=[] has no stage. Leave it out for the natural stages of the task space.")
