@@ -73,7 +73,6 @@ class RecentEpisodes:
         self._curriculum = curriculum
         self._won: deque[bool] = deque(maxlen=_RECENT)
         self._returns: deque[float] = deque(maxlen=_RECENT)
-        self._told = bool(curriculum.needs)  # where success is not needed, perhaps nobody tells it
 
     @property
     def curriculum(self) -> Curriculum:
@@ -87,7 +86,6 @@ class RecentEpisodes:
         """Results, in the order in which the episodes began."""
         ended = episodes.outcome == Outcome.FINISHED
         self._won.extend(episodes.success[-_RECENT:].tolist())
-        self._told |= bool(episodes.success.any())
         self._returns.extend(episodes.returns[ended][-_RECENT:].tolist())
 
     @property
@@ -97,20 +95,19 @@ class RecentEpisodes:
 
     @property
     def success(self) -> tuple[float, float, float] | None:
-        """The success rate of the last 100 episodes, and its 95 % interval; None as long as nobody has told one."""
-        if not self._won or not self._told:
+        """The success rate of the last 100 episodes, and its 95 % interval."""
+        if not self._won:
             return None
         return (sum(self._won) / len(self._won), *wilson(sum(self._won), len(self._won), z_of(0.95)))
 
     def state(self) -> Tree:
         """Everything that `load` needs."""
-        return {"won": list(self._won), "returns": list(self._returns), "told": self._told}
+        return {"won": list(self._won), "returns": list(self._returns)}
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         self._won.extend(state["won"])
         self._returns.extend(state["returns"])
-        self._told = bool(state["told"])
 
 
 class Reporter:
