@@ -211,7 +211,7 @@ def test_all_problems_are_listed_at_once_with_their_places():
 
 
 def test_a_problem_inside_does_not_hide_one_outside():
-    said = "\n".join(problems({"type": "Staged", "stages": 5, "gate": {"type": "Wilson", "threshold": 2}}))
+    said = "\n".join(problems({"type": "Staged", "stages": 5.5, "gate": {"type": "Wilson", "threshold": 2}}))
     assert "config.gate: threshold" in said
     assert "config.stages" in said
 
@@ -233,7 +233,7 @@ def test_problems_in_a_list_say_which_entry():
         ({"type": "Wilson", "threshold": [0.8]}, "config.threshold"),
         ({"type": "FixedMixing", "spread": "some"}, "config.spread"),
         ({"type": "AdaptiveMixing", "brackets": [[0.5]]}, "config.brackets"),
-        ({"type": "Uniform", "tasks": ["a"]}, "config.tasks"),
+        ({"type": "Uniform", "tasks": 2.5}, "config.tasks"),
         ({"type": "Uniform", "tasks": 3, "ids": "012x"}, "config.ids"),
         ({"type": "Staged", "stages": ["a"], "gate": "Wilson"}, "config.gate"),
         ({"type": "Staged", "stages": ["a"], "gate": {"type": "Uniform", "tasks": 3}}, "config.gate"),
@@ -478,12 +478,48 @@ CURRICULUM = describe(
 )
 
 
+ONE_GATE = describe(Staged(["easy", "hard"], gate=Wilson(threshold=0.8, cooldown=7, confidence=0.95)))
+
+
 def test_one_setting_is_changed_in_a_copy():
-    before = json.dumps(CURRICULUM)
-    changed = override(CURRICULUM, "gate.threshold=0.9")
-    assert changed["gate"] == {**CURRICULUM["gate"], "threshold": 0.9}
-    assert {**changed, "gate": CURRICULUM["gate"]} == CURRICULUM
-    assert json.dumps(CURRICULUM) == before
+    before = json.dumps(ONE_GATE)
+    changed = override(ONE_GATE, "gate.threshold=0.9")
+    assert changed["gate"] == {**ONE_GATE["gate"], "threshold": 0.9}
+    assert {**changed, "gate": ONE_GATE["gate"]} == ONE_GATE
+    assert json.dumps(ONE_GATE) == before
+
+
+def thresholds(spec):
+    curriculum = build(spec)
+    return [curriculum.gate(index).threshold for index in range(len(curriculum.names))]
+
+
+def test_a_gate_for_all_is_not_set_where_a_stage_would_not_obey_it():
+    with pytest.raises(ConfigError, match=r"change nothing in 'hard', which have a gate of their own.*stages\.hard\.gate\.thr"):
+        override(CURRICULUM, "gate.threshold=0.9")
+    with pytest.raises(ConfigError, match=r"or stages\.\*\.gate\.type=… for all"):
+        override(CURRICULUM, "gate.type=EProcess")
+    with pytest.raises(ConfigError, match=r"Set curriculum\.stages\.hard\.gate=…"):
+        override({"curriculum": CURRICULUM}, "curriculum.gate=none")
+
+
+def test_what_is_set_for_every_stage_holds_for_every_stage():
+    assert thresholds(CURRICULUM) == [0.8, 0.6]
+    changed = override(CURRICULUM, "stages.*.gate.threshold=0.9")
+    assert thresholds(changed) == [0.9, 0.9]
+    assert [build(changed).gate(index).cooldown for index in range(2)] == [7, 9], "the rest stays as it was"
+
+
+@pytest.mark.parametrize("setting", ["curriculum.gate.threshold=0.9", "curriculum.stages.*.gate.threshold=0.9"])
+@pytest.mark.parametrize("stages", [["a", "b"], [{"type": "Stage", "name": "a"}, "b"]])
+def test_a_gate_that_a_file_leaves_at_its_default_can_be_set(setting, stages):
+    spec = {"curriculum": {"type": "Staged", "stages": stages}}
+    assert thresholds(override(spec, setting)["curriculum"]) == [0.9, 0.9]
+
+
+def test_one_stage_of_a_file_can_be_given_a_gate():
+    spec = {"curriculum": {"type": "Staged", "stages": ["a", "b"], "gate": {"type": "Wilson", "threshold": 0.6}}}
+    assert thresholds(override(spec, "curriculum.stages.b.gate.threshold=0.9")["curriculum"]) == [0.6, 0.9]
 
 
 def test_a_stage_is_found_by_its_name():
@@ -500,7 +536,7 @@ def test_a_phase_is_found_by_its_name():
 
 
 def test_another_type_keeps_the_shared_settings_that_were_chosen():
-    changed = override(CURRICULUM, "gate.type=EProcess")
+    changed = override(ONE_GATE, "gate.type=EProcess")
     assert changed["gate"] == {"type": "EProcess", "threshold": 0.8, "cooldown": 7}
     assert build(changed).gate(0) == EProcess(threshold=0.8, cooldown=7)
 
@@ -530,7 +566,7 @@ def test_a_type_can_be_set_where_there_was_none():
     ],
 )
 def test_values_are_read_as_in_toml_and_bare_words_are_strings(text, value):
-    changed = override(CURRICULUM, f"gate.threshold={text}")
+    changed = override(ONE_GATE, f"gate.threshold={text}")
     assert changed["gate"]["threshold"] == value
     assert type(changed["gate"]["threshold"]) is type(value)
 
@@ -539,7 +575,7 @@ def test_values_are_read_as_in_toml_and_bare_words_are_strings(text, value):
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**60), 2**60), st.booleans()))
 def test_any_number_survives_being_written_in_an_override(value):
     text = json.dumps(value)
-    assert override(CURRICULUM, f"gate.threshold={text}")["gate"]["threshold"] == value
+    assert override(ONE_GATE, f"gate.threshold={text}")["gate"]["threshold"] == value
 
 
 def test_an_axis_of_a_product_can_be_overridden():
@@ -564,10 +600,10 @@ def test_an_axis_of_a_product_can_be_overridden():
 )
 def test_a_misspelt_override_is_answered_with_what_there_is(setting, complaint):
     with pytest.raises(ConfigError) as caught:
-        override(CURRICULUM, setting)
+        override(ONE_GATE, setting)
     assert complaint in str(caught.value)
 
 
 def test_an_override_with_a_wrong_value_is_found_when_it_is_built():
-    assert problems(override(CURRICULUM, "gate.threshold=high"))[0].startswith("config.gate.threshold")
-    assert problems(override(CURRICULUM, "gate.threshold=8")) == ["config.gate: threshold=8 must lie between 0 and 1."]
+    assert problems(override(ONE_GATE, "gate.threshold=high"))[0].startswith("config.gate.threshold")
+    assert problems(override(ONE_GATE, "gate.threshold=8")) == ["config.gate: threshold=8 must lie between 0 and 1."]

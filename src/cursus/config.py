@@ -19,17 +19,21 @@ import inspect
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias, get_type_hints
 
 import pydantic
 
 from cursus import curricula, tasks
 from cursus.errors import ConfigError, CursusError
+from cursus.settings import HasSettings, describe
 
 Types: TypeAlias = Mapping[str, Any]
 
-_NOT_BUILT = {"Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace", "Verdict"}
+_NOT_BUILT = {"Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace"}
+_NOT_BUILT |= {"TaskSpaceLike", "Verdict", "task_space"}
 
 TYPES: Types = {
     "range": range,
@@ -77,7 +81,8 @@ def build(spec: Any, *, where: str = "config", types: Types = TYPES) -> Any:
 def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> dict[str, Any]:
     """A copy of `spec` with one setting changed, written as `gate.threshold=0.8` or `gate.type=EProcess`.
 
-    A stage or phase is named in the path: `stages.hard.gate.threshold=0.5`. With another `type`, only those settings
+    A stage or phase is named in the path, `stages.hard.gate.threshold=0.5`, and `*` stands for all of them. A `gate` or
+    `mixing` for all is refused where stages have their own, which would not change. With another `type`, only those settings
     are kept that it has too and that were not left at their defaults.
 
     Args:
@@ -90,19 +95,21 @@ def override(spec: Mapping[str, Any], setting: str, *, types: Types = TYPES) -> 
     if not separator or not all(keys):
         raise ConfigError(f"{setting!r} is not of the form name.name=value, such as gate.threshold=0.8.")
     changed = copy.deepcopy(dict(spec))
-    table: Any = changed
-    for key in keys[:-1]:
-        table = _step_into(table, key, setting, changed)
-    if not isinstance(table, dict):
-        raise ConfigError(f"{setting!r}: there is no table to set {keys[-1]!r} in.")
-    if keys[-1] == "type":
-        _change_type(table, _known_type(_value(text.strip()), types), types)
-        return changed
-    known = _parameters(table["type"], types) if table.get("type") in types else table
-    if keys[-1] not in known and "**" not in known:
-        raise ConfigError(f"{setting!r}: {unknown(keys[-1], known)}")
-    table[keys[-1]] = _value(text.strip())
+    for table in _Path(setting, keys, types).tables(changed):
+        _set(table, keys[-1], _value(text.strip()), setting, types)
     return changed
+
+
+def _set(table: Any, key: str, value: Any, setting: str, types: Types) -> None:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{setting!r}: there is no table to set {key!r} in.")
+    if key == "type":
+        return _change_type(table, _known_type(value, types), types)
+    known = _parameters(table["type"], types) if table.get("type") in types else table
+    if key not in known and "**" not in known:
+        raise ConfigError(f"{setting!r}: {unknown(key, known)}")
+    table[key] = value
+    return None
 
 
 def _change_type(table: dict[str, Any], name: str, types: Types) -> None:
@@ -232,19 +239,65 @@ def _known_type(name: Any, types: Types) -> str:
     return name
 
 
-def _step_into(table: Any, key: str, setting: str, whole: dict[str, Any]) -> Any:
-    """The table of this name; one that is not set here is inherited from the whole, as a stage inherits its gate."""
-    if isinstance(table, dict):
-        if table.get(key, 0) is None and isinstance(whole.get(key), dict):
-            table[key] = copy.deepcopy(whole[key])
-        if key in table and isinstance(table[key], dict | list):
-            return table[key]
-        tables = [name for name, value in table.items() if isinstance(value, dict | list)]
-        raise ConfigError(f"{setting!r}: {unknown(key, tables)}")
-    named = {each["name"]: each for each in table if isinstance(each, dict) and "name" in each}
-    if key not in named:
-        raise ConfigError(f"{setting!r}: {unknown(key, named)}")
-    return named[key]
+class _Path:
+    """The way from a whole configuration to the tables in which an override sets something."""
+
+    def __init__(self, setting: str, keys: list[str], types: Types) -> None:
+        self._setting, self._keys, self._types = setting, keys, types
+
+    def tables(self, table: Any, depth: int = 0, whole: Mapping[str, Any] = MappingProxyType({})) -> list[Any]:
+        """The tables at the end of the way from `table`; `whole` is what its entries inherit from."""
+        if depth == len(self._keys) - 1:
+            if isinstance(table, dict):
+                self._check_not_hidden(table, depth)
+            return [table]
+        key = self._keys[depth]
+        if isinstance(table, list):
+            return [each for entry in self._entries(table, depth) for each in self.tables(entry, depth + 1, whole)]
+        if not isinstance(table, dict):
+            raise ConfigError(f"{self._setting!r}: there is no table {key!r}.")
+        if table.get(key) is None and (inherited := self._inherited(table, key, whole)) is not None:
+            table[key] = inherited
+        if not isinstance(table.get(key), dict | list):
+            known = [name for name, value in table.items() if isinstance(value, dict | list)]
+            raise ConfigError(f"{self._setting!r}: {unknown(key, known)}")
+        self._check_not_hidden(table, depth)
+        return self.tables(table[key], depth + 1, table)
+
+    def _entries(self, table: list[Any], depth: int) -> list[dict[str, Any]]:
+        """The stage or phase of this name, or all of them; a stage that is only a name becomes a table."""
+        key = self._keys[depth]
+        if self._keys[depth - 1] == "stages":
+            table[:] = [{"type": "Stage", "name": each} if isinstance(each, str) else each for each in table]
+        named = {each["name"]: each for each in table if isinstance(each, dict) and "name" in each}
+        if key != "*" and key not in named:
+            raise ConfigError(f"{self._setting!r}: {unknown(key, named)}")
+        return list(named.values()) if key == "*" else [named[key]]
+
+    def _inherited(self, table: dict[str, Any], key: str, whole: Mapping[str, Any]) -> Any:
+        """What holds where nothing is set: that of the whole, as a stage inherits its gate, or else the default."""
+        if isinstance(whole.get(key), dict):
+            return copy.deepcopy(whole[key])
+        for owner in (table, whole):
+            each = _parameters(owner["type"], self._types).get(key) if owner.get("type") in self._types else None
+            if each is not None and (is_dataclass(each.default) or isinstance(each.default, HasSettings)):
+                return describe(each.default)
+        return None
+
+    def _check_not_hidden(self, table: dict[str, Any], depth: int) -> None:
+        """Refuse to change for all stages what some have of their own: these would not change."""
+        key, stages = self._keys[depth], table.get("stages")
+        if not isinstance(stages, list):
+            return
+        own = [each["name"] for each in stages if isinstance(each, dict) and "name" in each and each.get(key) is not None]
+        if not own or key not in ("gate", "mixing"):
+            return
+        before, after = ".".join(self._keys[:depth]), ".".join(self._keys[depth:])
+        path = f"{before}.stages" if before else "stages"
+        raise ConfigError(
+            f"{self._setting!r} would change nothing in {', '.join(map(repr, own))}, which have a {key} of their own. "
+            f"Set {path}.{own[0]}.{after}=… for one stage, or {path}.*.{after}=… for all."
+        )
 
 
 def _value(text: str) -> Any:

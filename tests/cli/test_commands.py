@@ -253,7 +253,7 @@ def _levels(folder):
         (folder / stage).mkdir(parents=True)
         for name in ("a", "b"):
             (folder / stage / f"{name}.json").write_text(json.dumps({"metadata": {"generator": name}}))
-    return Levels(folder)
+    return Levels(folder, stages=["easy", "hard"])
 
 
 CURRICULA = {

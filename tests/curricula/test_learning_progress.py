@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cursus
+import cursus.remote
 from cursus.errors import ResultError, SettingsError, StateError, TaskError
 
 

@@ -198,7 +198,7 @@ def mazes(tmp_path: Path) -> cursus.tasks.Levels:
         for number, generator in enumerate(generators):
             level = {"map": number, "metadata": {"generator": generator}}
             (tmp_path / stage / f"{number}.json").write_text(json.dumps(level))
-    return cursus.tasks.Levels(tmp_path)
+    return cursus.tasks.Levels(tmp_path, stages=["easy", "hard"])
 
 
 def test_generators_are_balanced_over_all_environments(mazes: cursus.tasks.Levels) -> None:

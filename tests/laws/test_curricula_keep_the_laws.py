@@ -177,6 +177,7 @@ def test_any_gate_keeps_the_laws(threshold: float, window: int, cooldown: int, h
 
 @pytest.fixture
 def level_folder(tmp_path: Path) -> Path:
+    (tmp_path / "order.txt").write_text("easy\nhard\n")
     for stage in ("easy", "hard"):
         (tmp_path / stage).mkdir()
         for number in range(4):

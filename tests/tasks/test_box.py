@@ -133,12 +133,23 @@ def test_the_box_does_not_follow_later_changes_of_its_bounds():
     assert box.settings() == {"low": [0.0, 0.0], "high": [1.0, 1.0], "names": None}
 
 
-def test_all_points_are_one_group():
-    box = Box(0.0, 1.0)
-    assert box.label(17) == "box"
-    names, which = box.labels(np.array([5, 6]))
-    assert (names, which.tolist()) == (["box"], [0, 0])
-    assert box.labels(np.array([], dtype=np.int64))[0] == []
+def test_a_point_is_named_by_its_values_and_labelled_by_the_part_that_it_is_in():
+    box = Box(low=[0.0, 0.5], high=[2.0, 1.5], names=["friction", "mass"])
+    task = box.id([2.0, 0.5])
+    assert box.name(task) == "friction=2 mass=0.5"
+    assert box.label(task) == "friction=1.5..2 mass=0.5..0.75"
+    plain = Box(0.0, 1.0)
+    assert (plain.name(plain.id(0.3)), plain.label(plain.id(0.3))) == ("[0.3]", "[0.25..0.5]")
+    assert plain.labels(np.array([], dtype=np.int64))[0] == []
+
+
+@pytest.mark.parametrize(("axes", "labels"), [(1, 4), (2, 16), (4, 256), (5, 32), (8, 256), (9, 1), (31, 1)])
+def test_statistics_see_at_most_256_parts_of_a_box(axes, labels):
+    box = Box([0.0] * axes, [1.0] * axes)
+    tasks = np.random.default_rng(0).integers(box.size, size=20_000)
+    names, which = box.labels(tasks)
+    assert len(names) == labels
+    assert [names[index] for index in which[:50]] == [box.label(int(task)) for task in tasks[:50]]
 
 
 def test_foreign_ids_are_refused():

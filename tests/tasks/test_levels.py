@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
+import cursus
 from cursus.errors import CursusError, SettingsError, TaskError
 from cursus.tasks import Levels, Task
 
@@ -370,4 +371,168 @@ def test_settings_make_the_space_again(folder):
     space = Levels(folder, ["hard", "easy"], cache=5)
     again = Levels(**space.settings())
     assert [again.level(task).name for task in range(3)] == ["hard/three", "easy/one", "easy/two"]
-    assert again.settings() == {"folder": str(folder), "stages": ["hard", "easy"], "cache": 5}
+    expected = {"folder": str(folder), "stages": ["hard", "easy"], "load": None, "held_out": None, "cache": 5}
+    assert again.settings() == expected
+
+
+# ---- order
+
+
+def staged_names(space):
+    return cursus.Staged(tasks=space).names
+
+
+SKILLS = ["simplest", "simpler", "simple", "medium", "complex"]
+
+
+@pytest.fixture
+def skills(tmp_path):
+    """Stages whose names do not say their order."""
+    for stage in SKILLS:
+        write_json(tmp_path, stage, "one", {"stage": stage})
+    return tmp_path
+
+
+def test_stages_whose_names_do_not_say_their_order_are_refused_with_three_ways_to_say_it(skills):
+    with pytest.raises(
+        TaskError, match=r"do not say which is the easiest.*stages=\[.*order\.txt.*numbers in the names"
+    ) as caught:
+        staged_names(Levels(skills))
+    assert "'complex', 'medium', 'simple', 'simpler', 'simplest'" in str(caught.value)
+
+
+def test_no_order_is_needed_where_none_is_used(skills):
+    assert cursus.LearningProgress(Levels(skills)).tasks.size == 5
+    assert cursus.Staged(SKILLS, tasks=Levels(skills)).names == SKILLS
+
+
+def test_an_order_can_be_given(skills):
+    assert staged_names(Levels(skills, stages=SKILLS)) == SKILLS
+
+
+def test_an_order_can_lie_in_the_folder(skills):
+    (skills / "order.txt").write_text("# easiest first\n" + "\n".join(SKILLS) + "\n\n")
+    assert staged_names(Levels(skills)) == SKILLS
+    assert Levels(skills).fingerprint == Levels(skills, stages=SKILLS).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (SKILLS[:4], "leaves out 'complex'"),
+        ([*SKILLS, "expert"], "'expert' has no folder"),
+        ([*SKILLS, "simple"], "named twice"),
+    ],
+)
+def test_an_order_that_does_not_fit_the_folder_is_refused(skills, lines, complaint):
+    (skills / "order.txt").write_text("\n".join(lines))
+    with pytest.raises(TaskError, match=complaint):
+        Levels(skills)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["1_easy", "2_hard", "10_brutal"],
+        ["level_1", "level_2", "level_10"],
+        ["world1-1", "world1-2", "world1-10", "world2-1"],
+        ["stage 01 a", "stage 02 z", "stage 03 b"],
+        ["only"],
+    ],
+)
+def test_numbers_in_names_say_the_order(tmp_path, names):
+    for name in reversed(names):
+        write_json(tmp_path, name, "one", {"name": name})
+    assert staged_names(Levels(tmp_path)) == names
+
+
+@pytest.mark.parametrize("names", [["easy1", "hard1"], ["easy_1", "easy_2", "hard_1"], ["1", "01"], ["level", "level_2"]])
+def test_numbers_that_do_not_tell_all_stages_apart_say_no_order(tmp_path, names):
+    for name in names:
+        write_json(tmp_path, name, "one", {"name": name})
+    with pytest.raises(TaskError, match="do not say"):
+        staged_names(Levels(tmp_path))
+
+
+def test_levels_are_sorted_as_people_do(tmp_path):
+    for number in (10, 2, 1):
+        write_json(tmp_path, "easy", f"level_{number}", number)
+    assert [task.params for task in Levels(tmp_path)] == [1, 2, 10]
+
+
+def test_a_folder_without_sub_folders_is_one_stage(tmp_path):
+    write_json(tmp_path, "maze", "a", {"walls": 1})
+    space = Levels(tmp_path / "maze")
+    assert space.stages() == {"maze": range(1)}
+    assert Levels(**space.settings()).level(0).name == space.level(0).name == "maze/a"
+
+
+# ---- other files
+
+
+def test_toml_levels_give_their_tables(tmp_path):
+    (tmp_path / "easy").mkdir()
+    (tmp_path / "easy" / "a.toml").write_text('walls = [1, 2]\n[metadata]\ngenerator = "maze"\n')
+    assert Levels(tmp_path)[0] == Task(0, "maze", {"walls": [1, 2], "metadata": {"generator": "maze"}})
+
+
+def test_a_broken_toml_level_is_named(tmp_path):
+    (tmp_path / "easy").mkdir()
+    (tmp_path / "easy" / "a.toml").write_text("walls = [")
+    with pytest.raises(TaskError, match="a.toml cannot be read"):
+        Levels(tmp_path)
+
+
+def read_rows(path):
+    return path.read_text().splitlines()
+
+
+def test_any_file_can_be_a_level_with_a_function_that_loads_it(tmp_path):
+    (tmp_path / "easy").mkdir()
+    (tmp_path / "easy" / "a.txt").write_text("..#\n#..")
+    (tmp_path / "easy" / ".hidden").write_text("")
+    space = Levels(tmp_path, load=read_rows)
+    assert space[0] == Task(0, "easy", ["..#", "#.."])
+    assert pickle.loads(pickle.dumps(space))[0] == space[0]  # noqa: S301
+    (tmp_path / "easy" / "a.txt").write_bytes(b"\xff")
+    with pytest.raises(TaskError, match="a.txt cannot be read"):
+        Levels(tmp_path, load=read_rows)
+
+
+def test_what_loads_levels_is_a_function(folder):
+    with pytest.raises(TaskError, match="load='json' is not a function"):
+        Levels(folder, load="json")
+
+
+# ---- levels that are held out
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_held_out_levels_are_never_practised(folder, elsewhere):
+    place = folder.parent / "others" if elsewhere else folder / "held_out"
+    write_json(place, "easy", "new", {"walls": 7})
+    space = Levels(folder, held_out=place if elsewhere else "held_out")
+    assert sorted(space.stages()) == ["easy", "hard"]
+    assert space.held_out.variants() == {"easy": [{"walls": 7}]}
+    assert Levels(**space.settings()).held_out.variants() == space.held_out.variants()
+    assert Levels(folder, ["easy", "hard"]).held_out is None
+
+
+def test_held_out_levels_may_lie_flat_in_their_folder(folder):
+    write_json(folder, "test", "new", {"walls": 7})
+    assert Levels(folder, held_out="test").held_out.variants() == {"test": [{"walls": 7}]}
+
+
+def test_a_level_that_is_practised_cannot_be_held_out(folder):
+    same = write_json(folder, "test", "copy", {"walls": 2})
+    with pytest.raises(TaskError, match=f"{same} is held out, but {folder}/easy/two.json is the same"):
+        Levels(folder, held_out="test")
+    with pytest.raises(TaskError, match="'test' is held out"):
+        Levels(folder, ["easy", "test"], held_out="test")
+
+
+def test_held_out_levels_are_part_of_the_fingerprint(folder):
+    write_json(folder, "test", "new", {"walls": 7})
+    before = Levels(folder, held_out="test").fingerprint
+    write_json(folder, "test", "new", {"walls": 8})
+    assert Levels(folder, held_out="test").fingerprint != before

@@ -51,7 +51,7 @@ GOOD: dict[str, Any] = {"success": [True, False], "returns": [1.0, 0.0], "length
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"success": None}, "success of 2 episode"),
+        ({"success": None}, "success is missing"),
         ({"success": [True, None]}, "ticket 1 must be .* got None"),
         ({"success": [True, "yes"]}, "true or false"),
         ({"success": [1.0, 0.5]}, "ticket 1 must be .*0.5"),

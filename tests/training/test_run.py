@@ -23,6 +23,7 @@ from cursus.training import Score, hockey_tasks, train
 from cursus.training.build import build_curriculum
 from cursus.training.evaluations import Evaluation, Evaluations
 from cursus.training.plan import read_plan
+from cursus.training.run import evaluation_tasks
 from waiting import wait_for_checkpoints
 
 OLD = {
@@ -413,13 +414,33 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
         "environment": {"id": "CartPole-v1"},
         "training": {"steps": 600, "learning_starts": 200, "updates_per_env_step": 0.1},
     }
+    gated = {**spec, "curriculum": {"type": "Staged", "stages": ["only"]}}
     with pytest.raises(CursusError, match="is_success"):
-        train(spec, num_envs=2, num_workers=0, run=tmp_path / "run")
+        train(gated, num_envs=2, num_workers=0, run=tmp_path / "run")
+    assert train(spec, num_envs=2, num_workers=0, run=tmp_path / "silent").steps == 600, (
+        "no result changes a uniform curriculum"
+    )
     spec["environment"]["success_return"] = 15.0
     spec["evaluation"] = {"every": 0, "games": 4, "tasks": {"balance": {}}}
     result = train(spec, num_envs=2, num_workers=0, run=tmp_path / "again")
     assert result.steps == 600
     assert result.evaluations[-1].scores[0].games == 4
+
+
+def test_held_out_levels_are_what_a_training_is_evaluated_in(tmp_path: Path) -> None:
+    for name in ("1_easy/a", "2_hard/a", "held_out/x", "held_out/y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).with_suffix(".json").write_text(json.dumps({"name": name}))
+    levels = {"type": "Levels", "folder": str(tmp_path), "held_out": "held_out"}
+    spec: dict[str, Any] = {
+        "agent": {"type": "DDDQN"},
+        "environment": {"id": "CartPole-v1"},
+        "curriculum": {"type": "Staged", "tasks": levels},
+    }
+    plan, _ = read_plan(spec)
+    assert evaluation_tasks(plan) == {"held_out": [{"name": "held_out/x"}, {"name": "held_out/y"}]}
+    chosen, _ = read_plan({**spec, "evaluation": {"tasks": {"one": 1}}})
+    assert evaluation_tasks(chosen) == {"one": [1]}
 
 
 def test_the_commands(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import gymnasium
 import numpy as np
@@ -370,3 +370,16 @@ def test_a_decision_while_tasks_are_resampled_comes_with_that_step() -> None:
     assert not (terminated | truncated).any()
     assert [each.kind for each in infos["decisions"]] == ["promotion"]
     envs.close()
+
+
+def test_environments_without_a_curriculum_say_that_they_have_no_teacher() -> None:
+    envs = cursus.make_vec("CartPole-v1", 2, num_workers=0)
+    assert not envs.has_teacher
+    with pytest.raises(SettingsError, match=r"no curriculum, and so no teacher.*make_vec\(…, curriculum=…\)"):
+        envs.teacher.explain()
+    envs.close()
+
+
+def test_the_teacher_of_environments_is_typed_without_a_none() -> None:
+    assert get_type_hints(cursus.vector.Serial.teacher.fget)["return"] is cursus.Teacher
+    assert get_type_hints(cursus.vector.Processes.teacher.fget)["return"] is cursus.Teacher

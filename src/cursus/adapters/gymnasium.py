@@ -94,7 +94,7 @@ class CurriculumEnv(_TaskEnv):
         super().__init__(env, set_task)
         self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed)
         self.teacher.expect_envs(1)
-        self._interface = TaskInterface(curriculum.tasks, set_task, success, score)
+        self._interface = TaskInterface(curriculum.tasks, set_task, success, score, curriculum.needs)
         self._ticket: int | None = None
 
     def _next_task(self) -> Task:
@@ -146,7 +146,7 @@ class RemoteCurriculumEnv(_TaskEnv):
     ) -> None:
         super().__init__(env, set_task)
         self._seat = seat
-        self._interface = TaskInterface(seat.tasks, set_task, success, score)
+        self._interface = TaskInterface(seat.tasks, set_task, success, score, seat.needs)
         self._remote: RemoteTeacher | None = None  # made by the first reset, in the process that plays
         self._playing = False
 

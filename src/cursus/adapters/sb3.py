@@ -54,8 +54,8 @@ class SB3VecEnv(VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     @property
-    def teacher(self) -> Teacher | None:
-        """The teacher of these environments, if there is one."""
+    def teacher(self) -> Teacher:
+        """The teacher of these environments; an error where there is no curriculum."""
         return self.envs.teacher
 
     def reset(self) -> Any:
@@ -173,7 +173,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed, ahead=1)
         self.teacher.expect_envs(self.num_envs)
         self.stale_starts = 0
-        self._interface = TaskInterface(curriculum.tasks, success=success, score=score)
+        self._interface = TaskInterface(curriculum.tasks, success=success, score=score, needs=curriculum.needs)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
         self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
         self._returns = np.zeros(self.num_envs)
@@ -295,17 +295,14 @@ class CurriculumCallback(BaseCallback):
         super().__init__(verbose)
         if save_every is not None:
             check_count("save_every", save_every)
-        self._envs = envs
-        self._save_every = save_every if envs.teacher is not None and envs.teacher.run is not None else None
+        self._envs, self._teacher = envs, envs.teacher
+        self._save_every = None if envs.teacher.run is None else save_every
         self._save_replay_buffer = save_replay_buffer
         self._saved = 0
 
     def _init_callback(self) -> None:
         """Go on from where a resumed run was saved."""
-        teacher = self._envs.teacher
-        if self._save_every is None or teacher is None:
-            return
-        state = teacher.caller_state
+        teacher, state = self._teacher, self._teacher.caller_state
         if state is not None:
             if not isinstance(state, dict) or set(state) != {"sb3"}:
                 raise StateError(f"the run {teacher.run} was saved by something else than this callback: it cannot be resumed.")
@@ -329,15 +326,11 @@ class CurriculumCallback(BaseCallback):
             self._save()
 
     def _save(self) -> None:
-        if self._envs.teacher is not None:
-            self._saved = self.model.num_timesteps
-            self._envs.teacher.checkpoint({"sb3": model_state(self.model, replay_buffer=self._save_replay_buffer)})
+        self._saved = self.model.num_timesteps
+        self._teacher.checkpoint({"sb3": model_state(self.model, replay_buffer=self._save_replay_buffer)})
 
     def _on_rollout_end(self) -> None:
-        teacher = self._envs.teacher
-        if teacher is None:
-            return
-        for name, value in curriculum_metrics(teacher).items():
+        for name, value in curriculum_metrics(self._teacher).items():
             self.logger.record(f"curriculum/{name}", value)
         if isinstance(self._envs, CurriculumVecEnvWrapper):
             self.logger.record("curriculum/stale_starts", self._envs.stale_starts)

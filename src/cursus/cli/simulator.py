@@ -160,7 +160,7 @@ def _print_simulation(console: Console, result: Simulation, world: World, run: P
     for task in range(min(world.tasks.size, 30)):
         done = int(result.practised[task])
         share = f"{done / max(result.episodes, 1):.1%}"
-        table.add_row(world.tasks.label(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
+        table.add_row(world.tasks.name(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
     console.print(table)
     learnable = result.competence[world.learnable]
     mastered = f"{int((learnable >= MASTERY).sum())} of {len(learnable)} learnable tasks mastered"

@@ -12,11 +12,15 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from cursus._text import html, short_repr
 from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
-from cursus.tasks import Discrete, TaskSpace
+from cursus.tasks import TaskSpace, TaskSpaceLike, task_space
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
+
+EVERYTHING = frozenset({"success", "score"})
+"""What a curriculum may need of an episode beside its return and its length."""
 
 _MOST_WEIGHTS = 1 << 24
 _TAGS = 1 << 63
@@ -38,13 +42,12 @@ class Curriculum(ABC):
       curriculum drew has the tag `FOREIGN_TAG`.
 
     Args:
-        tasks: the task space, or a number of tasks for `Discrete`.
+        tasks: the task space, or what `cursus.tasks.task_space` makes one of: a number of tasks, a list of names or of
+            parameters, a dict from names to parameters.
     """
 
-    def __init__(self, tasks: TaskSpace | int) -> None:
-        if not isinstance(tasks, TaskSpace | int | np.integer) or isinstance(tasks, bool):
-            raise SettingsError(f"tasks={tasks!r} is not a task space, nor a number of tasks.")
-        self._tasks = tasks if isinstance(tasks, TaskSpace) else Discrete(int(tasks))
+    def __init__(self, tasks: TaskSpaceLike) -> None:
+        self._tasks = task_space(tasks)
         self._owner: object | None = None
         self._process = os.getpid()
 
@@ -97,6 +100,15 @@ class Curriculum(ABC):
         """Between which scores of episodes must lie, if it matters here; they are refused at the door."""
         found = [part.score_bounds for part in self.parts()]
         return next((bounds for bounds in found if bounds is not None), None)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of `"success"` and `"score"` it reads of episodes: without them a report is refused.
+
+        Both, or what its parts need, unless a curriculum says otherwise. A score that is not given is the success.
+        """
+        parts = self.parts()
+        return frozenset().union(*(part.needs for part in parts)) if parts else EVERYTHING
 
     def peek(self, rng: TicketStream) -> Draw:
         """What `sample` would draw from `rng`, without anything having been drawn."""
@@ -182,8 +194,8 @@ class Curriculum(ABC):
         """In words: what is known of one `task` (an id), and how often it is drawn."""
         self.tasks.check([task])
         if self.tasks.size > _MOST_WEIGHTS:
-            return f"{self.tasks.label(task)}: one of {self.tasks.size:,} tasks"
-        return f"{self.tasks.label(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
+            return f"{self.tasks.name(task)}: one of {self.tasks.size:,} tasks"
+        return f"{self.tasks.name(task)}: drawn {self.weights()[task] * self.tasks.size:.1f} × uniform"
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
@@ -192,6 +204,13 @@ class Curriculum(ABC):
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """Tables for people and programs: name → rows, each a dict of plain JSON values."""
         return {}
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        """Words and tables, for notebooks."""
+        return html(f"{self!r}\n\n{self.explain()}", self.status())
 
     def progress_of(self, tasks: IntArray) -> FloatArray | None:
         """The progress on each of these `tasks` (ids), if this curriculum measures it; NaN where it keeps no notes."""
@@ -205,6 +224,24 @@ class Curriculum(ABC):
         if self.tasks.size > _MOST_WEIGHTS:
             raise TaskError(f"{self.tasks!r} has {self.tasks.size:,} tasks, too many to list their weights.")
         return np.zeros(self.tasks.size)
+
+
+def check_is_curriculum(curriculum: Any) -> None:
+    """Refuse what is no `curriculum`; where tasks were given instead, show the curricula that practise them."""
+    if isinstance(curriculum, Curriculum):
+        return
+    if isinstance(curriculum, type) and issubclass(curriculum, Curriculum):
+        name = curriculum.__name__
+        raise SettingsError(f"curriculum={name} is a class. Give one of its objects: {name}(…).")
+    given = f"{curriculum!r:.80}"
+    try:
+        space = task_space(curriculum)
+    except SettingsError:
+        raise SettingsError(f"curriculum={given} is not a curriculum. Give one, such as Staged(['walk', 'run']).") from None
+    raise SettingsError(
+        f"curriculum={given} says what is practised ({space.size:,} tasks), not how. Give Staged({given}) to practise them "
+        f"in this order, or LearningProgress({given}) to practise those on which progress is made."
+    )
 
 
 Tags = TypeVar("Tags", int, IntArray)

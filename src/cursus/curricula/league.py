@@ -54,6 +54,11 @@ class LeagueTasks(TaskSpace):
         """That of the task behind it: who exactly is met makes no group of its own."""
         return self.base.label(task // self.width)
 
+    def name(self, task: int) -> str:
+        """That of the task behind it, and who is met."""
+        base, member = self.split(task)
+        return self.base.name(base) if member is None else f"{self.base.name(base)} against {self.members[member]}"
+
     def params(self, task: int) -> Any:
         """Those of the task behind it, with the member as the opponent."""
         base, member = self.split(task)
@@ -162,6 +167,11 @@ class League(Curriculum):
     def score_bounds(self) -> tuple[float, float]:
         """Scores are results of games."""
         return (0.0, 1.0)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the curriculum needs, and scores for the ratings."""
+        return super().needs | {"score"}
 
     @property
     def archive(self) -> list[str]:

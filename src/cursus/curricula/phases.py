@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.curricula.staged import Gate, Verdict
 from cursus.errors import SettingsError, StateError
@@ -50,6 +51,11 @@ class Practice(Curriculum):
     def level(self) -> int:
         """The level that the next episode gets."""
         return 0 if self._drill.ramp is None else self._drill.ramp.level(self._done)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: episodes are counted, whatever they brought."""
+        return frozenset()
 
     def sample(self, rng: TicketStream) -> Draw:
         """Draw options."""
@@ -99,7 +105,7 @@ class Practice(Curriculum):
         return {"tasks": self._space, "drill": self._drill.name}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Phase:
     """A curriculum for a number of episodes, or of environment steps, or (with neither) for ever.
 
@@ -127,6 +133,9 @@ class Phase:
         for unit in ("episodes", "steps"):
             if getattr(self, unit) is not None:
                 check_count(f"{unit} of phase {self.name!r}", getattr(self, unit))
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def length(self) -> tuple[int | None, str]:
         """How long it lasts, and in what unit."""
@@ -187,6 +196,12 @@ class Phases(Curriculum):
     def parts(self) -> tuple[Curriculum, ...]:
         """Those of all phases."""
         return tuple(phase.curriculum for phase in self._phases)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What any phase needs, and success where one has a gate."""
+        gated = any(phase.gate is not None for phase in self._phases)
+        return super().needs | ({"success"} if gated else frozenset())
 
     def sample(self, rng: TicketStream) -> Draw:
         """Let the present phase draw."""

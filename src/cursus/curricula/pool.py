@@ -14,7 +14,7 @@ from cursus.curricula.progress.learning_progress import LearningProgress, Signal
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count, check_share
-from cursus.tasks import TaskSpace
+from cursus.tasks import TaskSpace, TaskSpaceLike
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
 _TRIES = 16
@@ -32,9 +32,13 @@ class _Slots(TaskSpace):
         self._space, self._ids = space, ids
 
     def label(self, task: int) -> str:
-        """The label of the task in this slot, with its number."""
+        """The label of the task in this slot."""
+        return self._space.label(int(self._ids[task]))
+
+    def name(self, task: int) -> str:
+        """The name of the task in this slot, with its number."""
         held = int(self._ids[task])
-        return f"{self._space.label(held)} (task {held})"
+        return f"{self._space.name(held)} (task {held})"
 
     def params(self, task: int) -> Any:
         """The parameters of the task in this slot."""
@@ -56,7 +60,7 @@ class Pool(Curriculum):
     credited to the task that took its place.
 
     Args:
-        tasks: the task space, or a number of tasks.
+        tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`).
         size: number of tasks in the pool, from 1 to the size of the space (default 1000).
         initial: tasks to begin with, from 1 to `size`; the pool then grows by one with every result (default None: it is
             full from the start).
@@ -76,7 +80,7 @@ class Pool(Curriculum):
 
     def __init__(
         self,
-        tasks: TaskSpace | int,
+        tasks: TaskSpaceLike,
         *,
         size: int = 1000,
         initial: int | None = None,
@@ -122,6 +126,11 @@ class Pool(Curriculum):
     def score_bounds(self) -> tuple[float, float] | None:
         """As learning progress has them."""
         return self._inner.score_bounds
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What learning progress needs."""
+        return self._inner.needs
 
     # ---- drawing
 
@@ -263,7 +272,7 @@ class Pool(Curriculum):
         """What is known of a task, if it is in the pool."""
         self.tasks.check([task])
         if task not in self._slot:
-            return f"{self.tasks.label(task)} (task {task}): not in the pool"
+            return f"{self.tasks.name(task)} (task {task}): not in the pool"
         return self._inner.explain_task(self._slot[task])
 
     def explain(self, task: int | None = None) -> str:
@@ -281,7 +290,7 @@ class Pool(Curriculum):
         rows = self._inner.status()["tasks"]
         for row in rows:
             row["task"] = task = int(self._ids[row["task"]])
-            row["label"] = self.tasks.label(task)
+            row["name"] = self.tasks.name(task)
         pool = {"tasks": self._filled, "created": self.created, "evicted": self.evicted, "results": self._results}
         return {"pool": [pool], "tasks": rows}
 

@@ -8,7 +8,7 @@ from typing import Any
 from cursus.curricula.base import Curriculum, take
 from cursus.errors import SettingsError
 from cursus.randomness import TicketStream
-from cursus.tasks import TaskSpace
+from cursus.tasks import TaskSpaceLike
 from cursus.types import Decision, Draw, Episodes, FloatArray, Tree
 
 
@@ -16,7 +16,7 @@ class Uniform(Curriculum):
     """Every task of the space equally often, or every task in `ids`.
 
     Args:
-        tasks: the task space, or a number of tasks.
+        tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`).
         ids: the tasks to draw from; one that is named twice is drawn twice as often (default None: all).
 
     >>> from cursus.randomness import TicketStream
@@ -25,11 +25,16 @@ class Uniform(Curriculum):
     [4, 4, 4]
     """
 
-    def __init__(self, tasks: TaskSpace | int, *, ids: Sequence[int] | None = None) -> None:
+    def __init__(self, tasks: TaskSpaceLike, *, ids: Sequence[int] | None = None) -> None:
         super().__init__(tasks)
         self._ids = None if ids is None else self.tasks.check(ids)
         if self._ids is not None and len(self._ids) == 0:
             raise SettingsError("ids=[] leaves nothing to practise. Leave it out to practise every task.")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing: no result changes anything."""
+        return frozenset()
 
     def sample(self, rng: TicketStream) -> Draw:
         """Draw without looking at anything."""

@@ -104,7 +104,8 @@ class Hub:
         curriculum = self.teacher.curriculum
         address = self._memory.member()
         first = self.teacher.reserve_envs(num_envs)
-        made = Seat(address, curriculum.tasks, self.teacher.seed, first, num_envs, curriculum.score_bounds)
+        asked = curriculum.score_bounds, curriculum.needs
+        made = Seat(address, curriculum.tasks, self.teacher.seed, first, num_envs, *asked)
         self._seats.append(made)
         return made
 

@@ -56,6 +56,8 @@ class Seat:
     """How many environments it plays."""
     score_bounds: tuple[float, float] | None
     """Between which scores must lie, if it matters to the curriculum."""
+    needs: frozenset[str]
+    """What the curriculum reads of episodes."""
 
 
 class RemoteTeacher:
@@ -109,12 +111,12 @@ class RemoteTeacher:
         self._open[env] = self._serial
         return self._seat.tasks[task]
 
-    def report(self, env: int = 0, *, success: Any, returns: Any, lengths: Any, scores: Any = None) -> None:
+    def report(self, env: int = 0, *, success: Any = None, returns: Any, lengths: Any, scores: Any = None) -> None:
         """How the open episode of an environment ended: one value for each column of `Teacher.report`.
 
         Args:
             env: number of the environment at this seat, from 0 (default 0).
-            success: whether the episode succeeded: a boolean, or 0 or 1.
+            success: whether the episode succeeded: a boolean, or 0 or 1 (default None: as in `Teacher.report`).
             returns: the sum of its rewards, finite.
             lengths: how many steps it lasted, an integer from 0.
             scores: a finer measure than success, finite and within the seat's `score_bounds` (default None: the success).
@@ -128,8 +130,9 @@ class RemoteTeacher:
 
     def _checked(self, success: Any, returns: Any, length: Any, score: Any) -> tuple[bool, float, int, float | None]:
         """The result as plain values, or what is wrong with it."""
-        given = [success], [returns], [length], None if score is None else [score]
-        won, gained, lasted, scored = check_results(np.zeros(1, dtype=np.int64), *given, self._seat.score_bounds)
+        given = None if success is None else [success], [returns], [length], None if score is None else [score]
+        seat, one = self._seat, np.zeros(1, dtype=np.int64)
+        won, gained, lasted, scored = check_results(one, *given, seat.score_bounds, seat.needs)
         return bool(won[0]), float(gained[0]), int(lasted[0]), None if scored is None else float(scored[0])
 
     def known(self) -> TaskSample | None:

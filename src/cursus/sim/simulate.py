@@ -234,7 +234,6 @@ def _make_envs(
     shared: dict[str, Any] = {"num_workers": num_workers, "seed": seed, "autoreset": "same_step"}
     if memory is None:
         envs = make_vec(make_env, num_envs, curriculum=curriculum, score="score", run=run, resume=resume, **shared)
-        assert envs.teacher is not None  # noqa: S101 – a curriculum has one
         return envs, envs.teacher, None
     again = resume and run is not None
     teacher = Teacher.resume(curriculum, str(run)) if again else Teacher(curriculum, seed=seed, run=run)

@@ -2,6 +2,7 @@
 
 from cursus.tasks.base import Task, TaskSpace
 from cursus.tasks.box import Box
+from cursus.tasks.coercion import TaskSpaceLike, task_space
 from cursus.tasks.discrete import Discrete, Named
 from cursus.tasks.drills import Drill, Drills, Ramp
 from cursus.tasks.generated import Generated
@@ -27,4 +28,6 @@ __all__ = [
     "Task",
     "TaskGenerator",
     "TaskSpace",
+    "TaskSpaceLike",
+    "task_space",
 ]

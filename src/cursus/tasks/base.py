@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cursus._text import html, short_repr
 from cursus.errors import TaskError
 from cursus.types import IntArray
 
-_MOST_NATURAL_STAGES = 100_000
+MOST_NATURAL_STAGES = 100_000
+"""More stages than this are not made of a space: they must be given."""
 _FEW = 100
+_IN_NOTEBOOKS = 10
+MOST_LABELS = 256
+"""Up to how many groups a space makes of its tasks by itself: as many as statistics can show."""
 MOST_TASKS = 2**62
 """Ids must fit 63 bits, with room to spare for arithmetic."""
 
@@ -56,6 +61,10 @@ class TaskSpace(ABC):
     def label(self, task: int) -> str:
         """The group that a `task` (an id) belongs to in statistics."""
 
+    def name(self, task: int) -> str:
+        """What people read for a `task` (an id): at least its label, and where a label stands for many tasks, which it is."""
+        return self.label(task)
+
     @abstractmethod
     def params(self, task: int) -> Any:
         """What the environment needs in order to set a `task` (an id) up."""
@@ -77,10 +86,13 @@ class TaskSpace(ABC):
 
     def stages(self) -> dict[str, Sequence[int]]:
         """The natural stages, easiest first: every label is one, unless the space knows better."""
-        if self.size > _MOST_NATURAL_STAGES:
+        if self.size > MOST_NATURAL_STAGES:
             raise TaskError(f"{self!r} has {self.size:,} tasks: say which of them form a stage.")
         names, which = self.labels(np.arange(self.size, dtype=np.int64))
         return {name: np.flatnonzero(which == index).tolist() for index, name in enumerate(names)}
+
+    def check_order(self) -> None:  # noqa: B027 – most spaces know the order of their stages
+        """Refuse, if the natural stages are in no order that anybody has said."""
 
     def check(self, tasks: ArrayLike) -> IntArray:
         """`tasks` as an array of ids, or a `TaskError` that names the first one that is not in the space."""
@@ -98,6 +110,15 @@ class TaskSpace(ABC):
             raise TaskError(f"task {wrong} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         return ids.astype(np.int64, copy=False)
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        """The first tasks, for notebooks."""
+        first = [self[task] for task in range(min(self.size, _IN_NOTEBOOKS))]
+        rows = [{"id": each.id, "name": self.name(each.id), "label": each.label, "params": each.params} for each in first]
+        return html(f"{self!r}: {self.size:,} tasks", {"first tasks": rows})
+
     def __len__(self) -> int:
         return self.size
 
@@ -111,3 +132,22 @@ class TaskSpace(ABC):
         if task not in self:
             raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         return Task(int(task), self.label(int(task)), self.params(int(task)))
+
+
+def text_of(params: Any) -> str:
+    """Parameters as people read them: `size=5 lava=True` for a dict, else what `str` makes of them.
+
+    Args:
+        params: of a task.
+    """
+    if isinstance(params, Mapping):
+        return " ".join(f"{name}={_value(value)}" for name, value in params.items()) or "{}"
+    return _value(params)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float | np.floating):
+        return f"{value:.4g}"
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return f"[{', '.join(map(_value, value))}]"
+    return str(value)

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks.base import TaskSpace
+from cursus.tasks.base import MOST_LABELS, TaskSpace, text_of
+from cursus.tasks.discrete import distinct
 from cursus.types import FloatArray, IntArray
 
 _ID_BITS = 62
 _MOST_BITS_PER_AXIS = 32
+_MOST_LABEL_BITS = 2
 
 
 class Box(TaskSpace):
@@ -21,7 +23,8 @@ class Box(TaskSpace):
 
     A task is an integer here as everywhere: each axis is cut into `2**bits` equal steps, ends included, and the id
     holds one step number per axis. With one axis that is 2**32 steps, with four 2**15 each: far finer than a
-    student can tell apart, and a point in a ledger is exact and small.
+    student can tell apart, and a point in a ledger is exact and small. For statistics each axis is cut into 4 parts, or 2
+    where there are more than four axes, or 1 with more than eight: at most 256 labels, such as `friction=0..0.5 mass=0.5..1`.
 
     Args:
         low: lower bound of each axis: a number, or a list of one per axis (at most 31).
@@ -51,12 +54,29 @@ class Box(TaskSpace):
             raise SettingsError(f"Box has {self._low.size} axes but the names {list(names)}: give each axis its own.")
         self._names = None if names is None else list(names)
         self._bits = min(_ID_BITS // self._low.size, _MOST_BITS_PER_AXIS)
+        self._label_bits = min((MOST_LABELS.bit_length() - 1) // self._low.size, _MOST_LABEL_BITS)
         self._shifts = self._bits * np.arange(self._low.size, dtype=np.int64)
         super().__init__(1 << (self._bits * self._low.size))
 
     def label(self, task: int) -> str:
-        """All points are one group."""
-        return "box"
+        """The part of the box that the point is in."""
+        return self._label(self._parts(np.array([task], dtype=np.int64))[0].tolist())
+
+    def name(self, task: int) -> str:
+        """The values of the point."""
+        return text_of(self.params(task))
+
+    def _parts(self, tasks: IntArray) -> IntArray:
+        """The part of each axis that points are in, shape `(len(tasks), axes)`."""
+        return (tasks[:, None] >> (self._shifts + self._bits - self._label_bits)) & ((1 << self._label_bits) - 1)
+
+    def _label(self, parts: list[int]) -> str:
+        if not self._label_bits:
+            return "box"
+        count = 1 << self._label_bits
+        edges = [self._low + (self._high - self._low) * (np.array(parts) + end) / count for end in (0, 1)]
+        spans = [f"{low:.4g}..{high:.4g}" for low, high in zip(*edges, strict=True)]
+        return f"[{', '.join(spans)}]" if self._names is None else text_of(dict(zip(self._names, spans, strict=True)))
 
     def params(self, task: int) -> FloatArray | dict[str, float]:
         """The point of this id."""
@@ -85,15 +105,14 @@ class Box(TaskSpace):
         return int(np.bitwise_or.reduce(steps << self._shifts))
 
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
-        """All points are one group."""
-        return ["box"] if len(tasks) else [], np.zeros(len(tasks), dtype=np.int64)
+        """As in the base class, without a loop over the tasks."""
+        parts = self._parts(tasks)
+        _, which, first = distinct(parts @ (1 << self._label_bits * np.arange(parts.shape[1], dtype=np.int64)))
+        return [self._label(parts[index].tolist()) for index in first.tolist()], which
 
     def settings(self) -> Mapping[str, Any]:
         """`low`, `high`, `names`."""
         return {"low": self._low.tolist(), "high": self._high.tolist(), "names": self._names}
-
-    def __repr__(self) -> str:
-        return f"Box(low={self._low.tolist()}, high={self._high.tolist()})"
 
 
 def _floats(name: str, value: Any) -> FloatArray:

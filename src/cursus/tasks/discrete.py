@@ -47,9 +47,6 @@ class Discrete(TaskSpace):
         """`n`."""
         return {"n": self.size}
 
-    def __repr__(self) -> str:
-        return f"Discrete({self.size})"
-
 
 def distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The distinct values in order of first appearance, for each entry which one it is, and where each is first."""
@@ -105,6 +102,3 @@ class Named(TaskSpace):
     def settings(self) -> Mapping[str, Any]:
         """`names`."""
         return {"names": self._names if self._params is None else self._params}
-
-    def __repr__(self) -> str:
-        return f"Named({self._names})"

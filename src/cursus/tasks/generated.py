@@ -15,7 +15,7 @@ from numpy.random import Generator
 from cursus.errors import SettingsError, TaskError
 from cursus.randomness import check_seed, generator
 from cursus.settings import check_count
-from cursus.tasks.base import MOST_TASKS, Task, TaskSpace
+from cursus.tasks.base import MOST_TASKS, Task, TaskSpace, text_of
 from cursus.tasks.generators import Draft, Source, TaskGenerator
 from cursus.tasks.generators.values import check_path, get, path_keys, paths_in
 
@@ -88,6 +88,11 @@ class Generated(TaskSpace):
             return _NAMELESS
         return self._label_of(self._draft(task))
 
+    def name(self, task: int) -> str:
+        """The label, or where all tasks have the same, what `make` builds, shortened."""
+        label = self.label(task)
+        return f"{text_of(self.params(task)):.80}" if label == _NAMELESS else label
+
     def params(self, task: int) -> Any:
         """What `make` builds for this id."""
         return self._params_of(task, self._draft(task))
@@ -129,10 +134,6 @@ class Generated(TaskSpace):
             raise TaskError(f"task {task!r} is not in {self!r}. Ids run from 0 to {self.size - 1}.")
         draft = self._draft(int(task))
         return Task(int(task), self._label_of(draft), self._params_of(int(task), draft))
-
-    def __repr__(self) -> str:
-        made = repr(self._make) if isinstance(self._make, TaskGenerator) else getattr(self._make, "__name__", "make")
-        return f"Generated({made}, seed={self._seed})"
 
 
 class _Invariant:

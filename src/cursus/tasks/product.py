@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks.base import MOST_TASKS, TaskSpace
+from cursus.tasks.base import MOST_LABELS, MOST_NATURAL_STAGES, MOST_TASKS, TaskSpace, text_of
 from cursus.tasks.discrete import distinct
 from cursus.types import IntArray
 
@@ -21,12 +24,13 @@ class Product(TaskSpace):
 
     Args:
         axes: the values of each axis by its name; at least one axis, each with at least one value.
-        label_by: the axes whose values make the label (default: the first axis); an empty list makes all tasks one group.
+        label_by: the axes whose values make the label; an empty list makes all tasks one group (default None: all axes, or of a
+            larger space the first ones that make at most 256 labels, at least one).
         **more_axes: axes as keyword arguments, beside those in `axes`.
 
     >>> space = Product(size=[5, 9], lava=[False, True])
     >>> space[3]
-    Task(id=3, label='size=9', params={'size': 9, 'lava': True})
+    Task(id=3, label='size=9 lava=True', params={'size': 9, 'lava': True})
     >>> len(Product(a=range(1000), b=range(1000)))
     1000000
     """
@@ -52,15 +56,34 @@ class Product(TaskSpace):
             raise SettingsError(f"a product of {float(self.size):.1e} tasks is too many: ids go up to 2**62.")
         if isinstance(label_by, str):
             raise SettingsError(f"label_by={label_by!r} is one string: give a list of axes.")
-        self._label_by = tuple(label_by) if label_by is not None else (next(iter(self._axes)),)
+        self._given_label_by = None if label_by is None else list(label_by)
+        self._label_by = self._first_axes() if label_by is None else tuple(label_by)
         for name in self._label_by:
             if name not in self._axes:
                 raise SettingsError(f"label_by names {name!r}, which is no axis. There are: {', '.join(self._axes)}.")
 
+    def _first_axes(self) -> tuple[str, ...]:
+        """As many axes as do not make too many labels."""
+        labels = list(accumulate(self._shape, mul))
+        count = max(sum(number <= MOST_LABELS for number in labels), 1)
+        return tuple(self._axes)[:count]
+
     def label(self, task: int) -> str:
         """The values of the axes in `label_by`."""
         params = self.params(task)
-        return " ".join(f"{name}={params[name]}" for name in self._label_by) or "all"
+        return text_of({name: params[name] for name in self._label_by}) if self._label_by else "all"
+
+    def name(self, task: int) -> str:
+        """The values of all axes."""
+        return text_of(self.params(task))
+
+    def stages(self) -> dict[str, Sequence[int]]:
+        """The labels of `label_by`, or else the values of the first axis."""
+        axis, values = next(iter(self._axes.items()))
+        if self._given_label_by is not None or len(values) > MOST_NATURAL_STAGES:
+            return super().stages()
+        width = self.size // len(values)
+        return {text_of({axis: value}): range(row * width, (row + 1) * width) for row, value in enumerate(values)}
 
     def params(self, task: int) -> dict[str, Any]:
         """One value per axis."""
@@ -89,10 +112,10 @@ class Product(TaskSpace):
 
     def settings(self) -> Mapping[str, Any]:
         """The axes and `label_by`."""
-        return {"axes": self._axes, "label_by": list(self._label_by)}
+        return {"axes": self._axes, "label_by": self._given_label_by}
 
     def __repr__(self) -> str:
-        return f"Product({', '.join(f'{name}[{len(values)}]' for name, values in self._axes.items())})"
+        return short_repr(self, {**self._axes, "label_by": self._given_label_by})
 
 
 def _as_sequence(values: Any) -> Any:

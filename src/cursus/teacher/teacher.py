@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cursus._text import html
 from cursus.curricula import Curriculum
+from cursus.curricula.base import check_is_curriculum
 from cursus.errors import SettingsError, StateError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, events_since, holds_run
-from cursus.settings import check_count, check_kind
+from cursus.settings import check_count
 from cursus.tasks import TaskSpace
 from cursus.teacher.journal import Exchange, Journal
 from cursus.teacher.observers import Observer, Observers, ObserverT
@@ -167,14 +169,14 @@ class Teacher:
 
     def _prepare(self, curriculum: Curriculum, seed: int, max_lag: int | None, ahead: int, run_id: str) -> None:
         """Everything but the ledger."""
-        check_kind("curriculum", curriculum, Curriculum, "Staged(['walk', 'run'])")
+        check_is_curriculum(curriculum)
         if max_lag is not None:
             check_count("max_lag", max_lag)
         check_count("ahead", ahead, low=0)
         self._seed = check_seed(seed)
         self._words = Words(self._seed)
         self._curriculum = curriculum
-        self._tasks, self._score_bounds = curriculum.tasks, curriculum.score_bounds
+        self._tasks, self._score_bounds, self._needs = curriculum.tasks, curriculum.score_bounds, curriculum.needs
         self._book = TicketBook(max_lag=max_lag, ahead=ahead)
         self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
@@ -329,7 +331,7 @@ class Teacher:
         self,
         tickets: ArrayLike,
         *,
-        success: ArrayLike,
+        success: ArrayLike | None = None,
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
@@ -340,7 +342,8 @@ class Teacher:
 
         Args:
             tickets: open tickets, shape (n,), each once.
-            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,).
+            success: whether each episode succeeded: booleans, or 0 and 1, shape (n,) (default None: recorded as
+                false, and refused where the curriculum `needs` it).
             returns: sums of rewards, finite, shape (n,).
             lengths: steps that the episodes lasted, integers from 0, shape (n,).
             scores: a finer measure than success for curricula that use one, finite and within the curriculum's
@@ -349,7 +352,7 @@ class Teacher:
         with self._act:
             self._at_the_door()
             numbers = self._book.check_open(tickets)
-            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds)
+            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds, self._needs)
             self._act.begin()
             if log.isEnabledFor(logging.DEBUG):
                 self._tell_results(numbers, results)
@@ -594,6 +597,13 @@ class Teacher:
         if counts.censored:
             lines.append(f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures.")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Teacher({self._curriculum!r}, seed={self._seed})"
+
+    def _repr_html_(self) -> str:
+        """`explain` and the tables of `status`, for notebooks."""
+        return html(f"{self!r}\n\n{self.explain()}", self._curriculum.status())
 
     def status(self) -> dict[str, Any]:
         """The same for programs, as plain JSON values."""

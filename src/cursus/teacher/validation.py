@@ -27,19 +27,44 @@ class Results(NamedTuple):
 
 def check_results(
     tickets: IntArray,
-    success: ArrayLike,
+    success: ArrayLike | None,
     returns: ArrayLike,
     lengths: ArrayLike,
     scores: ArrayLike | None,
     score_bounds: tuple[float, float] | None,
+    needs: frozenset[str],
 ) -> Results:
-    """The results of these tickets as columns, or a `ResultError` that names the ticket and what is wrong with it."""
+    """The results of these tickets as columns, or a `ResultError` that names the ticket and what is wrong with it.
+
+    Success may be missing where nothing that a curriculum `needs` depends on it; it is false then.
+    """
+    if success is None:
+        check_no_success(needs, scored=scores is not None)
+        success = np.zeros(len(tickets), dtype=np.bool_)
     return Results(
         _booleans("success", success, tickets),
         _numbers("return", returns, tickets),
         _integers("length", lengths, tickets),
         None if scores is None else _numbers("score", scores, tickets, score_bounds or (-_LARGEST, _LARGEST)),
     )
+
+
+def needs_success(needs: frozenset[str], *, scored: bool) -> bool:
+    """Whether a curriculum that `needs` these cannot do without success, where episodes are `scored` or not."""
+    return "success" in needs or ("score" in needs and not scored)
+
+
+def check_no_success(needs: frozenset[str], *, scored: bool) -> None:
+    """Refuse episodes without success, if the curriculum needs it."""
+    if needs_success(needs, scored=scored):
+        by_gate = "success" in needs
+        reader = (
+            "judges by it, as every gate does" if by_gate else "reads scores, which are the success unless scores=… is given"
+        )
+        raise ResultError(
+            f"success is missing, but the curriculum {reader}. Give success=…, one boolean per ticket, or take a curriculum "
+            'that needs none: LearningProgress(…, signal="return") reads returns, and one of your own says so in `needs`.'
+        )
 
 
 def _booleans(name: str, values: ArrayLike, tickets: IntArray) -> BoolArray:

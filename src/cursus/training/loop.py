@@ -128,7 +128,7 @@ def train_agent(
     check_count("learning_starts", learning_starts, low=0)
     check_positive("updates_per_env_step", updates_per_env_step, zero=True)
     check_kind("agent", agent, Agent, "DDDQN(4, 2)")
-    if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP or envs.teacher is None:
+    if envs.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP or not envs.has_teacher:
         raise SettingsError(
             'envs must have a teacher and reset in the same step. Use make_vec(…, curriculum=…, autoreset="same_step").'
         )

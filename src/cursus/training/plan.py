@@ -165,7 +165,7 @@ class EvaluationPlan:
     opponents: Sequence[str] = ("weak", "strong")
     """Hockey: scripted players (default weak and strong)."""
     tasks: Mapping[str, Any] | None = None
-    """Params of tasks by name, instead of opponents (default none)."""
+    """Params of tasks by name, instead of opponents (default the held-out levels of the curriculum, if it has some)."""
     background: bool = True
     """Whether a process of its own plays (default true)."""
 

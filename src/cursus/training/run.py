@@ -16,7 +16,7 @@ from cursus.agents import Agent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
-from cursus.tasks import Discrete, Task
+from cursus.tasks import Discrete, Levels, Task
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
 from cursus.training.callbacks import Training
 from cursus.training.evaluate import GameEnv, PlannedGame, Tasks
@@ -312,6 +312,9 @@ def evaluation_tasks(plan: Plan) -> Tasks:
     if plan.evaluation.tasks is not None:
         ignored = plan.environment.ignore_task
         return {name: [None if ignored else params] for name, params in plan.evaluation.tasks.items()}
+    levels = None if plan.curriculum is None else plan.curriculum.tasks
+    if isinstance(levels, Levels) and levels.held_out is not None:
+        return levels.held_out.variants()
     return hockey_tasks(plan.evaluation.opponents) if plan.plays_hockey else {}
 
 

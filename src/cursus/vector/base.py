@@ -138,7 +138,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self._buffer = buffer
         self.num_envs = num_envs
         self.settings = settings
-        self.teacher = teacher
+        self.has_teacher = teacher is not None
+        """Whether there is a curriculum."""
+        self._teacher = teacher
         self.spec, self.render_mode = first.spec, first.render_mode
         self.single_observation_space = buffer.observations.space
         self.single_action_space = buffer.actions.space
@@ -265,7 +267,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _take_actions(self, actions: Any) -> None:
         self._require("step", State.READY)
-        if self._mode is AutoresetMode.DISABLED and self.teacher is not None and _NO_TICKET in self._tickets.tolist():
+        if self._mode is AutoresetMode.DISABLED and self.has_teacher and _NO_TICKET in self._tickets.tolist():
             ended = np.flatnonzero(self._tickets == _NO_TICKET).tolist()
             raise SettingsError(f"step() of environments whose episode has ended: reset {ended!s:.60} first (reset_mask).")
         self._buffer.actions.fill(actions)
@@ -287,7 +289,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         over = self._episodes_of(ended)
         self._settle(ended, reply.lost)
         self._wait(ended_mask)
-        if self.teacher is not None:
+        if self.has_teacher:
             self._fresh_after = self.teacher.num_decisions
         if self._mode is AutoresetMode.SAME_STEP and len(ended):
             return self._reset_at_once(told, ended_mask, over, reply)
@@ -383,9 +385,18 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     # ---- the teacher's part
 
+    @property
+    def teacher(self) -> Teacher:
+        """The teacher of these environments; an error where there is no curriculum."""
+        if self._teacher is None:
+            raise SettingsError(
+                "these environments have no curriculum, and so no teacher. Give one: make_vec(…, curriculum=…)."
+            )
+        return self._teacher
+
     def _settle(self, ended: IntArray, lost: IntArray) -> None:
         """Report results and losses, then assign the next tasks."""
-        if self.teacher is None or not len(ended):
+        if not self.has_teacher or not len(ended):
             return
         buffer = self._buffer
         finished = np.setdiff1d(ended, lost, assume_unique=True) if len(lost) else ended
@@ -405,7 +416,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             self._assign(ended)
 
     def _assign(self, numbers: IntArray) -> None:
-        if self.teacher is not None and len(numbers):
+        if self.has_teacher and len(numbers):
             given = self.teacher.assign(numbers)
             self._tickets[numbers] = given.tickets
             self._buffer.tasks[numbers] = given.tasks
@@ -420,7 +431,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _assign_anew(self, numbers: IntArray) -> None:
         """Take back what these environments hold, and give them fresh tasks."""
-        if self.teacher is not None:
+        if self.has_teacher:
             held = self._tickets[numbers]
             if (held != _NO_TICKET).any():
                 self._decided += self.teacher.withdraw(held[held != _NO_TICKET])
@@ -428,7 +439,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _resample(self) -> None:
         """Draw again what waits and was drawn before the last decision, whoever brought that about."""
-        if self._any_waiting and self.teacher is not None and self.teacher.num_decisions != self._fresh_after:
+        if self._any_waiting and self.has_teacher and self.teacher.num_decisions != self._fresh_after:
             outdated = self._buffer.waiting & (self._drawn_after != self.teacher.num_decisions)
             if outdated.any():
                 self._assign_anew(np.flatnonzero(outdated))
@@ -441,7 +452,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _episodes_of(self, envs: IntArray) -> _Episodes:
         """Which tasks these environments have now."""
-        if self.teacher is None or not len(envs):
+        if not self.has_teacher or not len(envs):
             return _Episodes(envs, {})
         columns = {"task": self._buffer.tasks[envs], "label": self._labels[envs]}
         return _Episodes(envs, columns if self._stages is None else {**columns, "stage": self._stages[envs]})

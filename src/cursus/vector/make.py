@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 from cursus.curricula import Curriculum
+from cursus.curricula.base import check_is_curriculum
 from cursus.errors import SettingsError
 from cursus.settings import check_count
 from cursus.teacher import Teacher
@@ -82,6 +83,8 @@ def make_vec(
         timeout_s: seconds within which a worker must answer, or None for no limit (default 60).
     """
     makers = _makers(make_env, num_envs)
+    if curriculum is not None:
+        check_is_curriculum(curriculum)
     if num_workers is None:
         num_workers = min(max(len(os.sched_getaffinity(0)) - 1, 0 if parent_steps else 1), len(makers))
     settings = VectorSettings(
@@ -99,7 +102,7 @@ def make_vec(
     )
     interface, teacher = None, None
     if curriculum is not None:
-        interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score)
+        interface = TaskInterface(curriculum.tasks, set_task=set_task, success=success, score=score, needs=curriculum.needs)
         teacher = Teacher(curriculum, seed=seed, run=run, resume=resume)
         teacher.expect_envs(len(makers))
     elif run is not None or resume or seed_episodes:

@@ -309,7 +309,7 @@ class Processes(CurriculumVectorEnv):
                 if own is not None:
                     own.close()
             finally:
-                if self.teacher is not None:
+                if self.has_teacher:
                     self.teacher.close()
 
 

@@ -81,5 +81,5 @@ class Serial(CurriculumVectorEnv):
         try:
             self._group.close()
         finally:
-            if self.teacher is not None:
+            if self.has_teacher:
                 self.teacher.close()

@@ -9,8 +9,10 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 import numpy as np
 
+from cursus.curricula.base import EVERYTHING
 from cursus.errors import ResultError, SettingsError, TaskError
 from cursus.tasks import Task, TaskSpace
+from cursus.teacher.validation import needs_success
 
 Info: TypeAlias = Mapping[str, Any]
 ReadSuccess: TypeAlias = str | Sequence[str] | Callable[[Info], Any]
@@ -95,7 +97,8 @@ class TaskInterface:
 
     By default a task travels through Gymnasium's own door, `reset(options={"task": task})`, and an environment that does not
     look at it is an error; `set_task(env, task)` is for environments that have another one. Success is the first of these keys
-    that the final info has, or what a function of the final info says. A missing signal is an error: silence is not failure.
+    that the final info has, or what a function of the final info says. A missing signal is an error, as silence is not failure,
+    unless nobody asked for it by name and the curriculum does not need it: then it is recorded as false.
     """
 
     tasks: TaskSpace
@@ -106,6 +109,8 @@ class TaskInterface:
     """A key of the final info, a sequence of keys (the first present is used), or a function of the final info."""
     score: ReadScore = None
     """A key of the final info, or a function of it; None: the score is the success."""
+    needs: frozenset[str] = EVERYTHING
+    """What the curriculum reads of episodes."""
 
     def __post_init__(self) -> None:
         if self.set_task is not None and self.set_task != "ignore" and not callable(self.set_task):
@@ -131,6 +136,8 @@ class TaskInterface:
             keys = (self.success,) if isinstance(self.success, str) else tuple(self.success)
             found = [key for key in keys if key in info]
             if not found:
+                if keys == SUCCESS_KEYS and not needs_success(self.needs, scored=self.score is not None):
+                    return False
                 raise ResultError(
                     f"the final info has no {' or '.join(map(repr, keys))}: it has {sorted(info)}. Let the environment "
                     "say whether it succeeded, or give success=… a key or a function of the final info."

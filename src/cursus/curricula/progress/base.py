@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import take
 from cursus.errors import StateError
 from cursus.types import FloatArray, IntArray, Tree
@@ -154,6 +155,9 @@ class Progress(ABC):
     """How many numbers are kept for a task."""
     bounded_only: bool = False
     """Whether results must lie between 0 and 1."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     @abstractmethod
     def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from cursus.curricula.progress.weights import TaskWeights
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, generator
 from cursus.settings import check_kind, check_positive, check_share
-from cursus.tasks import TaskSpace
+from cursus.tasks import TaskSpaceLike
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
 Signal = Literal["score", "return"]
@@ -36,7 +36,7 @@ class LearningProgress(Curriculum):
     refresh when the scale of results (their width or their noise) has changed.
 
     Args:
-        tasks: the task space, or a number of tasks, at most 2**24.
+        tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`), at most 2**24.
         progress: how progress is measured (default `Trend()`).
         focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
         floor: share of uniform draws, in [0, 1] (default 0.1).
@@ -54,7 +54,7 @@ class LearningProgress(Curriculum):
 
     def __init__(
         self,
-        tasks: TaskSpace | int,
+        tasks: TaskSpaceLike,
         *,
         progress: Progress | None = None,
         focus: float = 3.0,
@@ -129,6 +129,11 @@ class LearningProgress(Curriculum):
     def score_bounds(self) -> tuple[float, float] | None:
         """Scores lie between 0 and 1; where returns are read, scores do not matter."""
         return (0.0, 1.0) if self._signal == "score" else None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Scores, unless returns are read."""
+        return frozenset({"score"} if self._signal == "score" else ())
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
@@ -280,7 +285,7 @@ class LearningProgress(Curriculum):
     def _focus_in_words(self, chosen: list[int], weights: FloatArray) -> str:
         if not chosen:
             return "no task stands out any more: all are practised about equally"
-        named = ", ".join(f"{self.tasks.label(task)} ({weights[task]:.1f} × uniform)" for task in chosen)
+        named = ", ".join(f"{self.tasks.name(task)} ({weights[task]:.1f} × uniform)" for task in chosen)
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
@@ -291,7 +296,7 @@ class LearningProgress(Curriculum):
         self.tasks.check([task])
         share = self.weights()[task] * self.tasks.size
         times = f"{self._counts[task]:,} results, " if self._counts[task] else ""
-        return f"{self.tasks.label(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
+        return f"{self.tasks.name(task)}: {times}{self._known_of(task)}; weight {share:.1f} × uniform"
 
     def explain(self, task: int | None = None) -> str:
         """What is practised most and why; or, for one `task`, what is known of it and how much it weighs."""
@@ -314,7 +319,7 @@ class LearningProgress(Curriculum):
             "tasks": [
                 {
                     "task": task,
-                    "label": self.tasks.label(task),
+                    "name": self.tasks.name(task),
                     "episodes": int(self._counts[task]),
                     "level": round(float(levels[task]), 4),
                     "progress": round(float(scores[task]), 6),

@@ -20,7 +20,7 @@ _RESTART_SCALE = 100
 _RICHEST = 1e100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EProcess(Gate):
     """Promote when the evidence against "success ≤ threshold" exceeds `1 / alpha`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cursus._text import html, short_repr
 from cursus.curricula.base import take
 from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_share
@@ -29,7 +30,7 @@ class Verdict(Enum):
     DEMOTE = "demote"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gate(ABC):
     """The rule by which a stage is left: settings only, so one gate can serve any number of stages.
 
@@ -72,6 +73,13 @@ class Gate(ABC):
             demoted: whether the visit began with a demotion (default False).
             lowest: whether there is no stage to go back to, so that no demotion is considered (default False).
         """
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+    def _repr_html_(self) -> str:
+        """All settings, for notebooks."""
+        return html(repr(self), {"settings": [{each.name: getattr(self, each.name) for each in fields(self)}]})
 
     def bar(self, demoted: bool) -> float:
         """The success rate that promotion needs in a visit, which may have begun by being `demoted`."""
@@ -255,7 +263,7 @@ class Evidence(ABC):
         take(sums)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Wilson(Gate):
     """Promote when the lower Wilson bound reaches `threshold`, demote when the upper one is below `demote`.
 

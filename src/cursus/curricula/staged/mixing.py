@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cursus._text import short_repr
 from cursus.curricula.base import take
 from cursus.curricula.staged.gates import Recent
 from cursus.errors import SettingsError
@@ -35,12 +36,15 @@ class Mixing(ABC):
             episodes: number of episodes of this visit.
         """
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
     def _check_spread(self) -> None:
         if self.spread not in ("previous", "all"):
             raise SettingsError(f"spread={self.spread!r} must be 'previous' or 'all'.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NoMixing(Mixing):
     """The present stage only; `spread` is not used."""
 
@@ -54,7 +58,7 @@ class NoMixing(Mixing):
         return 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FixedMixing(Mixing):
     """Always the same share of earlier stages."""
 
@@ -72,7 +76,7 @@ class FixedMixing(Mixing):
         return self.ratio
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AdaptiveMixing(Mixing):
     """Much of the earlier stages while the present one is hard, little once it goes well.
 
@@ -118,7 +122,7 @@ class AdaptiveMixing(Mixing):
         return self.above
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ForgettingWatch:
     """Earlier stages keep being measured through mixing; a significant drop is a decision of the kind `forgetting`.
 
@@ -146,6 +150,9 @@ class ForgettingWatch:
         check_share("confidence", self.confidence, low=0.5, high=0.9999999)
         if self.window < self.min_episodes:
             raise SettingsError(f"a window of {self.window} never holds min_episodes={self.min_episodes} results.")
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 class Retention:

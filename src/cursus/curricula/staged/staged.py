@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Evidence, Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Retention
-from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, list_stages
+from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, read_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind
 from cursus.statistics import wilson, z_of
-from cursus.tasks import Named, TaskSpace
+from cursus.tasks import TaskSpaceLike
 from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, Tree
 
 _TAGS = TagLayout(label=1 << 22, stage=1 << 14)  # the rest is the visit
@@ -45,8 +46,9 @@ class Staged(Curriculum):
 
     Args:
         stages: names, or `Stage`s, or a mapping from names to task ids, easiest first (default None: the natural stages of
-            `tasks`: the folders of `Levels`, the labels of any other space).
-        tasks: the task space, or a number of tasks (default None: the names of the stages are the tasks).
+            `tasks`: the folders of `Levels`, the first axis of `Product`, the labels of any other space). Without `tasks` a
+            stage is one task: give names, parameters, or a mapping from names to parameters; or a whole task space.
+        tasks: the task space, or a number, a list or a dict of tasks (default None: the stages are the tasks).
         gate: when a stage is left (default `Wilson()`).
         mixing: how much of earlier stages is practised (default `AdaptiveMixing()`).
         forgetting: how earlier stages are watched; None for not at all (default `ForgettingWatch()`).
@@ -62,9 +64,9 @@ class Staged(Curriculum):
 
     def __init__(
         self,
-        stages: Mapping[str, Sequence[int]] | Sequence[str | Stage] | None = None,
+        stages: TaskSpaceLike | None = None,
         *,
-        tasks: TaskSpace | int | None = None,
+        tasks: TaskSpaceLike | None = None,
         gate: Gate = _GATE,
         mixing: Mixing = _MIXING,
         forgetting: ForgettingWatch | None = _FORGETTING,
@@ -73,11 +75,12 @@ class Staged(Curriculum):
         check_kind("gate", gate, Gate, "Wilson(threshold=0.7)")
         check_kind("mixing", mixing, Mixing, "AdaptiveMixing() or NoMixing()")
         check_kind("forgetting", forgetting, (ForgettingWatch, NoneType), "ForgettingWatch() or None")
-        listed = list_stages(stages)
-        super().__init__(Named([stage.name for stage in listed or ()]) if tasks is None else tasks)
+        self._listed, space = read_stages(stages, tasks)
+        listed = self._listed
+        super().__init__(space)
         self._settings = {
             "stages": listed,
-            "tasks": tasks,
+            "tasks": None if tasks is None and listed is not None else self.tasks,
             "gate": gate,
             "mixing": mixing,
             "forgetting": forgetting,
@@ -100,6 +103,11 @@ class Staged(Curriculum):
         self._graduated = False
         self._now = 0 if start is None else self.index(start)
         self._enter(self._now, demoted=False)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Success: gates judge by it."""
+        return frozenset({"success"})
 
     # ---- drawing
 
@@ -309,6 +317,10 @@ class Staged(Curriculum):
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments of the constructor."""
         return self._settings
+
+    def __repr__(self) -> str:
+        stages = [stage.name if stage == Stage(stage.name) else stage for stage in self._listed or ()]
+        return short_repr(self, {**self._settings, "stages": stages or None})
 
     # ---- telling
 

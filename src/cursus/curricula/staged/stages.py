@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
+from typing import Any
 
 import numpy as np
 
+from cursus._text import short_repr
 from cursus.curricula.base import take
 from cursus.curricula.staged.gates import Gate
 from cursus.curricula.staged.mixing import Mixing
 from cursus.errors import SettingsError, StateError
 from cursus.settings import check_kind
-from cursus.tasks import TaskSpace
+from cursus.tasks import Named, TaskSpace, task_space
 from cursus.types import FloatArray, IntArray, Tree
 
 _MOST_TASKS = 1 << 26
+_IDS = (list, tuple, range, np.ndarray)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stage:
     """One stage: its name, its tasks, and what is different from the curriculum's defaults.
 
@@ -40,21 +43,52 @@ class Stage:
         check_kind(f"gate of stage {self.name!r}", self.gate, (Gate, NoneType), "Wilson(threshold=0.7)")
         check_kind(f"mixing of stage {self.name!r}", self.mixing, (Mixing, NoneType), "NoMixing()")
 
+    def __repr__(self) -> str:
+        return short_repr(self)
 
-def list_stages(stages: Mapping[str, Sequence[int]] | Sequence[str | Stage] | None) -> list[Stage] | None:
-    """The stages as given, each as a `Stage`; None where the task space should say."""
-    if stages is None:
-        return None
+
+def read_stages(stages: Any, tasks: Any) -> tuple[list[Stage] | None, TaskSpace]:
+    """The stages, each as a `Stage` (None where the task space should say), and the task space."""
     if isinstance(stages, str):
         raise SettingsError(f"stages={stages!r} is one string: give a list of names.")
+    if tasks is not None:
+        return _stages_in(task_space(tasks), stages), task_space(tasks)
+    if stages is None:
+        raise SettingsError("Staged() has no stages. Give names, such as Staged(['walk', 'run']), or tasks=….")
     if isinstance(stages, Mapping):
-        return [Stage(name, tasks) for name, tasks in stages.items()]
+        for name, params in stages.items():
+            if isinstance(params, _IDS):
+                raise SettingsError(
+                    f"stage {name!r} lists {params!r:.60}. Say which space these ids are of: Staged({{…}}, tasks=…). For "
+                    "parameters give a dict, such as Staged({'easy': {'size': 5}})."
+                )
+        return None, task_space(stages)
+    if isinstance(stages, list | tuple) and stages and all(isinstance(stage, str | Stage) for stage in stages):
+        listed = [stage if isinstance(stage, Stage) else Stage(stage) for stage in stages]
+        return listed, Named([stage.name for stage in listed])
+    return None, task_space(stages)
+
+
+def _stages_in(space: TaskSpace, stages: Any) -> list[Stage] | None:
+    if stages is None:
+        return None
+    if isinstance(stages, Mapping):
+        for name, ids in stages.items():
+            if not isinstance(ids, _IDS):
+                raise SettingsError(
+                    f"stage {name!r} has {ids!r:.60}: with tasks=… a stage lists the ids of its tasks, such as [0, 1]. For "
+                    "parameters leave tasks=… out."
+                )
+        return [Stage(name, ids) for name, ids in stages.items()]
+    if not isinstance(stages, Iterable):
+        raise SettingsError(f"stages={stages!r:.80} must be a list of names in {space!r}, or a dict from names to ids.")
     return [stage if isinstance(stage, Stage) else Stage(stage) for stage in stages]
 
 
 def find_tasks(stages: list[Stage] | None, space: TaskSpace) -> dict[str, Sequence[int]]:
     """The tasks of every stage, in order; an error for a stage that is unknown, empty or named twice."""
     if stages is None:
+        space.check_order()
         return space.stages()
     if not stages:
         raise SettingsError("stages=[] has no stage. Leave it out for the natural stages of the task space.")

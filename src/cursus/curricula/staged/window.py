@@ -13,7 +13,7 @@ from cursus.settings import check_count, check_share
 _LEAST_FOR_TREND = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Window(Gate):
     """Promote when the success rate of the window reaches the threshold; three ways to get there.
 

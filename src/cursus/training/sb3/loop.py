@@ -59,7 +59,7 @@ def train_sb3(
         check_count("steps", steps)
     if minutes is not None:
         check_positive("minutes", minutes)
-    if envs.teacher is None:
+    if not envs.has_teacher:
         raise SettingsError('envs must have a teacher. Use make_vec(…, curriculum=…, autoreset="same_step").')
     with ExitStack() as stack, Interrupt() as interrupt:
         callback = _TrainingCallback(
@@ -144,7 +144,6 @@ class _TrainingCallback(BaseCallback):
 
     def __init__(self, learner: SB3Learner, vec_env: _LoggedVecEnv, interrupt: Interrupt, run: Path | None, seed: int) -> None:
         super().__init__()
-        assert vec_env.teacher is not None  # noqa: S101 – train_sb3 has looked
         self._learner, self._vec_env, self._interrupt, self._run, self._seed = learner, vec_env, interrupt, run, seed
         self._teacher = vec_env.teacher
         self._reporter = Reporter(self._teacher)
