@@ -191,6 +191,7 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
             self._draw_ahead(everyone)
         with self._watch.guard():
             observations = self.venv.reset()
+        self.reset_infos = self.venv.reset_infos
         self._running[:] = self._ahead
         self._returns[:] = 0.0
         self._lengths[:] = 0

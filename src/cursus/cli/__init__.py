@@ -18,6 +18,7 @@ from cursus.cli import comparison, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
 from cursus.sim.worlds import CURRICULA, WORLDS
+from cursus.verbosity import quiet
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
 Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
@@ -293,7 +294,7 @@ def _with_agents() -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: errors are one line, and what to do about them; so are warnings."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet():
             warnings.simplefilter("always", CursusWarning)
             warnings.showwarning = _print_warning
             app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)

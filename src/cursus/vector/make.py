@@ -23,6 +23,7 @@ from cursus.vector.env_group import MakeEnv
 from cursus.vector.processes import Processes
 from cursus.vector.serial import Serial
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
+from cursus.verbosity import quiet
 
 
 def make_vec(
@@ -186,6 +187,7 @@ class Tuning(Mapping[str, Any]):
         return "\n".join(f"{trial}{'   ← chosen' if trial == self.best else ''}" for trial in self.trials)
 
 
+@quiet()
 def autotune(
     make_env: str | Callable[[], gymnasium.Env[Any, Any]] | Sequence[MakeEnv],
     num_envs: int | None = None,
