@@ -33,7 +33,7 @@ _STATUS_COST_SHARE = 20  # a status that takes long to make is made so much more
 _CRC_BYTES = len(b',"crc":"01234567"}')
 _LONGEST_LINE = 1 << 28
 _MOST_DIGITS = 20
-_UNUSED = ("start", "checkpoint", "resume")  # the events of a run in which nothing was assigned
+_UNUSED = ("start", "num_envs", "checkpoint", "resume")  # the events of a run in which nothing was assigned
 
 
 class Ledger:
