@@ -7,13 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from cursus.errors import WorkerError
 
 _NAP_MS = 50
 _PATIENCE_S = 1.0
+_UNGUARDED = nullcontext()
 
 
 class WorkerWatch:
@@ -34,12 +35,12 @@ class WorkerWatch:
         if self._processes:
             threading.Thread(target=self._look, name="cursus watch", daemon=True).start()
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> AbstractContextManager[None]:
         """Do something that waits for workers."""
-        if not self._processes:
-            yield
-            return
+        return self._guard() if self._processes else _UNGUARDED
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
         if self._cause is not None:
             raise self._cause
         self._since = time.monotonic()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import index
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -152,9 +153,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+        self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]
     ) -> tuple[list[EnvInfo], IntArray]:
-        """Reset these environments; their infos, and those whose worker was lost."""
+        """Reset these environments, with a seed and options for each; their infos, and those whose worker was lost."""
 
     @abstractmethod
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
@@ -179,19 +180,21 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
     # ---- Gymnasium's interface
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes.
 
         Args:
             seed: one integer, from which environment i gets `seed + i`, or a list of one for each (default None: at the
                 first reset the seed of `make_vec`, then none).
-            options: for the environments' own `reset`; a boolean array under `"reset_mask"`, shape (num_envs,), says which
-                environments are meant (default None: all).
+            options: for the environments' own `reset`, one dict or a list of one for each; a boolean array under
+                `"reset_mask"` of the one dict, shape (num_envs,), says which environments are meant (default None: all).
         """
         self._require("reset", State.NEW, State.READY)
-        chosen = dict(options or {})
-        mask = chosen.pop("reset_mask", None)
+        each, mask = _options(options, self.num_envs)
         numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
         if seed is None and self._state is State.NEW and not self.settings.seed_episodes:
             seed = self.settings.seed
@@ -200,14 +203,14 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError("the first reset must be of all environments: leave reset_mask out.")
         with self._whole:
             self._assign_anew(numbers)
-            infos, lost = self._reset_envs(numbers, seeds, chosen)
+            infos, lost = self._reset_envs(numbers, seeds, [each[env] for env in numbers])
             self._buffer.waiting[numbers] = False
             told: dict[str, Any] = {}
             while len(lost := lost[~self._buffer.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
                 self._settle(lost, lost)
                 self._assign(lost[self._tickets[lost] == _NO_TICKET])
                 told = self._merge(told, [], lost)
-                more, lost = self._reset_envs(lost, [None] * len(lost), {})
+                more, lost = self._reset_envs(lost, [None] * len(lost), [{}] * len(lost))
                 infos += more
             return self._observations(), self._merge(told, infos)
 
@@ -309,12 +312,12 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
     # ---- one environment at a time
 
     @abstractmethod
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute.
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute.
 
         Args:
             numbers: indices of environments, shape (n,).
-            name: name of the method or attribute.
+            name: name of the method or attribute, or a function whose first argument is the environment.
             args: positional arguments of the method.
             kwargs: keyword arguments of the method.
         """
@@ -349,8 +352,11 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError(f"{len(values)} values for {self.num_envs} environments.")
         self.set_attr_some(range(self.num_envs), name, values)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call the method `name` of every environment with `args` and `kwargs`, or read the attribute of that name."""
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call the method `name` of every environment with `args` and `kwargs`, or read the attribute of that name.
+
+        `name` may also be a function whose first argument is the environment.
+        """
         return self.call_some(range(self.num_envs), name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -453,6 +459,19 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError(f"{act}() is not possible now: {self._state.value}")
 
 
+def _options(options: Any, num_envs: int) -> tuple[Sequence[dict[str, Any]], Any]:
+    """The options of each environment, and the mask of those that are meant."""
+    if isinstance(options, list | tuple):
+        if len(options) != num_envs or not all(isinstance(each, dict) for each in options):
+            raise SettingsError(f"options={options!r:.80} must be a dict, or a list of {num_envs} dicts.")
+        return options, None
+    if options is not None and not isinstance(options, dict):
+        raise SettingsError(f"options={options!r:.80} must be a dict, or a list of {num_envs} dicts.")
+    chosen = dict(options or {})
+    mask = chosen.pop("reset_mask", None)
+    return [chosen] * num_envs, mask
+
+
 def _mask(mask: Any, num_envs: int) -> BoolArray:
     found = np.asarray(mask)
     if found.shape != (num_envs,) or found.dtype != np.bool_:
@@ -460,12 +479,16 @@ def _mask(mask: Any, num_envs: int) -> BoolArray:
     return found
 
 
-def _seeds(seed: int | Sequence[int | None] | None, num_envs: int, numbers: IntArray) -> list[int | None]:
+def _seeds(seed: Any, num_envs: int, numbers: IntArray) -> list[int | None]:
     """One seed per environment: from one number `seed + env`, as Gymnasium does."""
     if seed is None:
         return [None] * len(numbers)
-    if isinstance(seed, int | np.integer):
-        return [int(seed) + int(env) for env in numbers]
-    if len(seed) != num_envs:
-        raise SettingsError(f"{len(seed)} seeds for {num_envs} environments.")
-    return [seed[int(env)] for env in numbers]
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seed = range(int(seed), int(seed) + num_envs)
+    try:
+        each = [one if one is None else index(one) for one in seed]
+    except TypeError:
+        each = []
+    if len(each) != num_envs or any(one is not None and one < 0 for one in each):
+        raise SettingsError(f"seed={seed!r:.80} must be an integer of at least 0, or a list of {num_envs} of them or None.")
+    return [each[env] for env in numbers.tolist()]

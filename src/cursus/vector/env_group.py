@@ -155,11 +155,11 @@ class EnvGroup:
 
     # ---- resets
 
-    def reset(self, numbers: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any]) -> list[EnvInfo]:
+    def reset(self, numbers: Sequence[int], seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> list[EnvInfo]:
         """Reset some environments, and give their infos."""
         infos = []
-        for number, seed in zip(numbers, seeds, strict=True):
-            _, info = self._reset_one(number - self.first, seed, options)
+        for number, seed, chosen in zip(numbers, seeds, options, strict=True):
+            _, info = self._reset_one(number - self.first, seed, chosen)
             if info:
                 infos.append((number, info))
         return infos
@@ -226,12 +226,15 @@ class EnvGroup:
 
     # ---- the rest
 
-    def call(self, name: str, numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        """Call a method of some environments, or read an attribute."""
+    def call(
+        self, name: str | Callable[..., Any], numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> list[Any]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         results = []
         for number in numbers:
+            env = self.envs[number - self.first]
             with self._blame(number - self.first, f"{name!r}"):
-                found = self.envs[number - self.first].get_wrapper_attr(name)
+                found = partial(name, env) if callable(name) else env.get_wrapper_attr(name)
                 results.append(found(*arguments, **named) if callable(found) else found)
         return results
 

@@ -164,13 +164,13 @@ class Processes(CurriculumVectorEnv):
         return infos, np.array(lost, dtype=np.int64)
 
     def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+        self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]
     ) -> tuple[list[EnvInfo], IntArray]:
-        chosen = dict(zip(numbers.tolist(), seeds, strict=True))
+        chosen = dict(zip(numbers.tolist(), zip(seeds, options, strict=True), strict=True))
 
-        def own_of(first: int, stop: int) -> tuple[list[int], list[int | None], dict[str, Any]]:
+        def own_of(first: int, stop: int) -> tuple[list[int], list[int | None], list[dict[str, Any]]]:
             own = [env for env in range(first, stop) if env in chosen]
-            return own, [chosen[env] for env in own], options
+            return own, [chosen[env][0] for env in own], [chosen[env][1] for env in own]
 
         asked = [worker for worker in self._workers if own_of(worker.first, worker.stop)[0]]
         packed = {worker: pack(own_of(worker.first, worker.stop)) for worker in asked}
@@ -236,8 +236,8 @@ class Processes(CurriculumVectorEnv):
 
     # ---- attributes
 
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute."""
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         self._require("call", State.NEW, State.READY)
         found = self._ask_everyone(Command.CALL, numbers, lambda own: (name, own, args, kwargs))
         return tuple(found[env] for env in numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cursus.teacher import Teacher
@@ -40,7 +40,7 @@ class Serial(CurriculumVectorEnv):
         self.envs = self._group.envs
 
     def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
+        self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]
     ) -> tuple[list[EnvInfo], IntArray]:
         return self._group.reset(numbers.tolist(), seeds, options), NOBODY
 
@@ -60,8 +60,8 @@ class Serial(CurriculumVectorEnv):
     def _is_done_within(self, timeout_s: float) -> bool:
         return True  # there is no worker to wait for
 
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute."""
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         self._require("call", State.NEW, State.READY)
         return tuple(self._group.call(name, numbers, args, kwargs))
 
