@@ -73,7 +73,7 @@ def test_returns_are_those_of_the_environment_whatever_wrapper_stands_above() ->
         _, _, dones, infos = envs.step(np.zeros(4, dtype=int))
         returns += [(infos[env]["episode"]["r"], infos[env]["episode"]["l"]) for env in np.flatnonzero(dones)]
     assert returns
-    assert all(r == l for r, l in returns), "CartPole gives 1 a step"
+    assert all(total == length for total, length in returns), "CartPole gives 1 a step"
     envs.close()
 
 

@@ -200,7 +200,7 @@ class TaskHolder(_TaskEnv):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Step; the final info has the ticket, and return and length as the environment gave them."""
         result = self._step(action)
-        self._return += result[1]  # type: ignore[assignment]
+        self._return += result[1]  # type: ignore[operator]
         self._length += 1
         if result[2] or result[3]:
             return (*result[:4], self._end(result[4]))

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cursus.adapters.gymnasium import TICKET_KEY, wrapper_names
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError
 from cursus.metrics import CurriculumStatistics
-from cursus.settings import check_count
+from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
@@ -90,7 +91,7 @@ class SB3VecEnv(_TaughtVecEnv):
         """Let the environments begin to step."""
         if isinstance(actions, list):  # one for each environment, where ours take arrays nested like the space
             space = self.action_space
-            actions = concatenate(space, actions, create_empty_array(space, self.num_envs))
+            actions = concatenate(space, actions, create_empty_array(space, self.num_envs))  # type: ignore[arg-type]
         self.envs.step_async(actions)
 
     def step_wait(self) -> Any:
@@ -183,6 +184,8 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
         timeout_s: seconds within which a worker must answer, or None for no limit (default 60).
     """
 
+    teacher: Teacher
+
     def __init__(
         self,
         venv: VecEnv,
@@ -196,6 +199,10 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
         timeout_s: float | None = 60.0,
     ) -> None:
         _check_venv(venv)
+        if timeout_s is not None:
+            check_positive("timeout_s", timeout_s)
+        if run is not None:
+            check_kind("run", run, (str, PathLike), '"runs/first"')
         self.venv = venv
         self._watch = WorkerWatch(venv.unwrapped, timeout_s)
         super().__init__(venv.num_envs, venv.observation_space, venv.action_space)

@@ -10,7 +10,6 @@ from operator import index
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -20,7 +19,7 @@ from cursus.randomness import check_seed, episode_seed
 from cursus.settings import check_count, check_positive
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, Decision, FloatArray, IntArray
-from cursus.vector.env_group import EnvInfo
+from cursus.vector.env_group import EnvDescription, EnvInfo
 from cursus.vector.step_buffer import StepBuffer
 from cursus.vector.worker import context_of
 
@@ -122,7 +121,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        first: gymnasium.Env[Any, Any],
+        first: EnvDescription,
         buffer: StepBuffer,
         num_envs: int,
         settings: VectorSettings,
@@ -203,7 +202,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError("the first reset must be of all environments: leave reset_mask out.")
         with self._whole:
             self._assign_anew(numbers)
-            infos, lost = self._reset_envs(numbers, seeds, [each[env] for env in numbers])
+            infos, lost = self._reset_envs(numbers, seeds, [each[env] for env in numbers.tolist()])
             self._buffer.waiting[numbers] = False
             told: dict[str, Any] = {}
             while len(lost := lost[~self._buffer.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
@@ -249,6 +248,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         if self._state in (State.NEW, State.READY) and not self.closed:
             raise SettingsError("step_wait() without step_async().")
         self._require("step_wait", State.STEPPING)
+        if timeout is not None:
+            check_positive("timeout", timeout, zero=True)
         if timeout is not None and not self._is_done_within(timeout):
             raise TimeoutError(f"the step has not ended within {timeout:g} s. It goes on: call step_wait() again.")
         with self._whole:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import length_hint
 from typing import Any, TypeAlias
@@ -13,9 +15,10 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
-from cursus.errors import CursusError, EnvError, TaskError
-from cursus.vector.step_buffer import StepBuffer, check_space
+from cursus.errors import CursusError, EnvError, ResultError, SettingsError, TaskError
+from cursus.vector.step_buffer import StepBuffer
 from cursus.vector.task_interface import TaskInterface
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
@@ -23,6 +26,22 @@ EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
 
 StepResult: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
+
+
+@dataclass(frozen=True)
+class EnvDescription:
+    """What a vector environment must know of its environments before it steps them."""
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    metadata: dict[str, Any]
+    render_mode: str | None
+    spec: Any
+
+    @classmethod
+    def of(cls, env: gymnasium.Env[Any, Any]) -> EnvDescription:
+        """The description of an environment, which stands for all."""
+        return cls(env.observation_space, env.action_space, dict(env.metadata), env.render_mode, env.spec)
 
 
 class EnvGroup:
@@ -45,11 +64,12 @@ class EnvGroup:
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
             for row, make_env in enumerate(make_envs):
-                with self._blame(row, "its construction"):
-                    self.envs.append(make_env())
+                self.envs.append(make_one(make_env, self.first + row))
+                self._check_distinct(row)
                 self._check_spaces(row)
-        except EnvError:
-            self.close()
+        except CursusError:
+            with suppress(EnvError):
+                self.close()
             raise
         self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
@@ -57,6 +77,14 @@ class EnvGroup:
         self._reward_memory = buffer.rewards.data
         self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
         self._write_flags = struct.Struct(f"{len(self.envs)}?").pack_into
+
+    def _check_distinct(self, row: int) -> None:
+        for other, env in enumerate(self.envs[:row]):
+            if env.unwrapped is self.envs[row].unwrapped:
+                raise SettingsError(
+                    f"environments {self.first + other} and {self.first + row} are the same object. The function that makes "
+                    "them must make a new one at every call: make_vec(lambda: MyEnv(), 4), not make_vec(lambda: env, 4)."
+                )
 
     def _check_spaces(self, row: int) -> None:
         buffer, env = self._buffer, self.envs[row]
@@ -145,7 +173,10 @@ class EnvGroup:
         if interface is None:
             return
         try:
-            told = {"episode": {"r": float(buffer.returns[row]), "l": length}, **info}
+            total = float(buffer.returns[row])
+            if not math.isfinite(total):
+                raise ResultError(f"its rewards add up to {total}. Every reward must be a finite number.")
+            told = {"episode": {"r": total, "l": length}, **info}
             buffer.success[row], buffer.scores[row] = interface.read_result(told)
         except Exception as error:
             raise self._failure(row, "reading its result", error) from error
@@ -266,15 +297,26 @@ class EnvGroup:
         return error if isinstance(error, EnvError) else failure(self.first + row, what, error)
 
 
-def make_first(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
-    """The first environment, whose spaces are those of all."""
+def make_one(make_env: MakeEnv, number: int) -> gymnasium.Env[Any, Any]:
+    """The environment with this number; an error if it cannot be made, or is none."""
     try:
         env = make_env()
     except Exception as error:
-        raise failure(0, "its construction", error) from error
-    check_space("observation space", env.observation_space)
-    check_space("action space", env.action_space)
+        raise failure(number, "its construction", error) from error
+    check_env(env)
     return env
+
+
+def check_env(env: Any) -> None:
+    """Refuse what is no single environment."""
+    if isinstance(env, VectorEnv):
+        raise SettingsError(
+            f"{type(env).__name__} is a vector environment already. Give the function that makes a single one, "
+            "make_vec(lambda: gymnasium.make(…), num_envs), and cursus makes the vector. Or keep yours, and in your own loop "
+            "ask teacher.assign(envs) for the tasks of environments that begin, and tell teacher.report(…) what they brought."
+        )
+    if not isinstance(env, gymnasium.Env):
+        raise SettingsError(f"{env!r:.80} is no gymnasium.Env. Give a function that makes and returns one.")
 
 
 def failure(number: int, what: str, error: Exception) -> EnvError:

@@ -13,12 +13,13 @@ from typing import Any
 
 import gymnasium
 
+from cursus._platform import num_cores
 from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
-from cursus.settings import check_count
+from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
 from cursus.vector.base import Autoreset, OnWorkerLoss, VectorSettings
-from cursus.vector.env_group import MakeEnv
+from cursus.vector.env_group import MakeEnv, check_env
 from cursus.vector.processes import Processes
 from cursus.vector.serial import Serial
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
@@ -81,8 +82,12 @@ def make_vec(
         timeout_s: seconds within which a worker must answer, or None for no limit (default 60).
     """
     makers = _makers(make_env, num_envs)
+    if run is not None:
+        check_kind("run", run, (str, os.PathLike), '"runs/first"')
+    if info_keys is not None:
+        check_kind("info_keys", info_keys, (list, tuple), '["coins", "health"]')
     if num_workers is None:
-        num_workers = min(max(len(os.sched_getaffinity(0)) - 1, 0 if parent_steps else 1), len(makers))
+        num_workers = min(max(num_cores() - 1, 0 if parent_steps else 1), len(makers))
     settings = VectorSettings(
         num_workers=num_workers,
         parent_steps=parent_steps,
@@ -114,7 +119,9 @@ def make_vec(
 
 def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
     if isinstance(make_env, Sequence) and not isinstance(make_env, str):
-        if not make_env or not all(callable(each) for each in make_env) or num_envs not in (None, len(make_env)):
+        for each in make_env:
+            _check_maker(each)
+        if not make_env or num_envs not in (None, len(make_env)):
             raise SettingsError(f"{len(make_env)} makers for num_envs={num_envs}: give one function per environment.")
         return list(make_env)
     check_count("num_envs", 1 if num_envs is None else num_envs)
@@ -124,9 +131,19 @@ def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
         except gymnasium.error.Error as error:
             raise SettingsError(f"there is no environment {make_env!r}: {error}") from None
         return [lambda: gymnasium.make(spec)] * (num_envs or 1)
+    _check_maker(make_env)
+    return [make_env] * (num_envs or 1)
+
+
+def _check_maker(make_env: Any) -> None:
+    if isinstance(make_env, gymnasium.vector.VectorEnv):
+        check_env(make_env)
+    if isinstance(make_env, gymnasium.Env):
+        raise SettingsError(
+            f"got the environment {make_env}: give the function that makes it, such as {type(make_env).__name__}."
+        )
     if not callable(make_env):
         raise SettingsError(f"make_env={make_env!r:.80} must be a function, a list of functions, or the id of an environment.")
-    return [make_env] * (num_envs or 1)
 
 
 def _teacher(curriculum: Curriculum, num_envs: int, run: str | Path | None, resume: bool, seed: int | None) -> Teacher:
@@ -213,8 +230,7 @@ def autotune(
         print(tuning)
         envs = cursus.make_vec(make_env, 64, **tuning)
     """
-    if not seconds > 0:
-        raise SettingsError(f"seconds={seconds!r} must be a positive number.")
+    check_positive("seconds", seconds)
     if chosen := {"num_workers", "parent_steps", "run", "resume"} & set(settings):
         raise SettingsError(f"{', '.join(sorted(chosen))}: autotune finds the first two, and records nothing.")
 
@@ -229,7 +245,7 @@ def autotune(
 
     alone, busy = attempt(0, True)
     total = len(make_env) if isinstance(make_env, Sequence) and not isinstance(make_env, str) else num_envs or 1
-    ways = _ways(total, len(os.sched_getaffinity(0)), waits=busy < _WAITS)
+    ways = _ways(total, num_cores(), waits=busy < _WAITS)
     trials = (alone, *(attempt(*way)[0] for way in ways))
     best = alone
     for trial in trials:

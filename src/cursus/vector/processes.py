@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import resource
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -11,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from cursus._shared_memory import anonymous_file
+from cursus._platform import anonymous_file, grow, num_cores
 from cursus.errors import CursusError, EnvError, WorkerError
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import CurriculumVectorEnv, State, StepReply, VectorSettings
-from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.step_buffer import Arena
+from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
+from cursus.vector.step_buffer import Arena, StepBuffer, check_space
 from cursus.vector.task_interface import TaskInterface
 from cursus.vector.transfer import Handle, Parcel, pack
-from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe
-from cursus.vector.worker import MAX_RESTARTS, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
+from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe, WorkerFlags
+from cursus.vector.worker import MAX_RESTARTS, Layout, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
 
-_CLOSE_S = 2.0
+_CLOSE_S = 10.0
 
 
 class Processes(CurriculumVectorEnv):
@@ -49,68 +51,96 @@ class Processes(CurriculumVectorEnv):
         interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
     ) -> None:
-        first = make_first(make_envs[0])
-        processes = settings.num_workers + settings.parent_steps
-        shares = [part for part in np.array_split(np.arange(len(make_envs)), processes) if len(part)]
-        remote = shares[1:] if settings.parent_steps else shares
-        layout = (len(remote), first.observation_space, first.action_space, len(make_envs))
-        counted = Arena()
-        lay_out(counted, *layout)
-        self._memory, self._memory_size = anonymous_file(counted.size), counted.size
-        self._flags, buffer = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
-        super().__init__(first, buffer, len(make_envs), settings, teacher)
-        self._restart = settings.on_worker_loss == "restart"
-        self._spin = len(shares) <= len(os.sched_getaffinity(0))
-        self._wakeup = WakeupPipe(blocking=False)
-        self._lifeline = os.pipe()
-        self._workers: list[WorkerHandle] = []
-        self._let_go = weakref.finalize(self, _release, self._workers, self._wakeup, (*self._lifeline, self._memory))
+        self.settings, self.num_envs, self.teacher = settings, len(make_envs), teacher
+        self._state = State.BROKEN  # until all have begun
         self._group: EnvGroup | None = None
-        context = context_of(settings.start_method)
+        processes = settings.num_workers + settings.parent_steps
+        shares = [part.tolist() for part in np.array_split(np.arange(len(make_envs)), processes) if len(part)]
+        remote = shares[1:] if settings.parent_steps else shares
+        self._spin = len(shares) <= num_cores()
+        self._restart = settings.on_worker_loss == "restart"
+        self._num_workers, self._num_own = len(remote), len(shares[0]) if settings.parent_steps else 0
+        self._context = context_of(settings.start_method)
+        self._workers: list[WorkerHandle] = []
         try:
-            for index, share in enumerate(remote):
-                makers = [make_envs[env] for env in share]
-                setup = self._setup(index, len(remote), int(share[0]), makers, interface, context)
-                self._workers.append(WorkerHandle(setup, self._flags, self._wakeup, context, settings.timeout_s))
-            if settings.parent_steps:
-                own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
-                self._group = EnvGroup(own, buffer.part(slice(0, len(own))), interface, settings.info_keys)
-            else:
-                first.close()
-            for worker in self._workers:
-                worker.await_start()
-        except BaseException:
+            self._open_handles()
+            own = [make_envs[env] for env in shares[0]] if settings.parent_steps else []
+            others = [[make_envs[env] for env in share] for share in remote]
+            self._begin(own, others, interface)
+        except BaseException as error:
             self.close_extras()
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise _too_few_handles(len(remote)) from error
             raise
 
-    def _setup(
-        self,
-        index: int,
-        num_workers: int,
-        first: int,
-        make_envs: Sequence[MakeEnv],
-        interface: TaskInterface | None,
-        context: Any,
-    ) -> WorkerSetup:
-        """What the worker with this index needs to begin."""
-        return WorkerSetup(
-            index=index,
-            num_workers=num_workers,
+    def _open_handles(self) -> None:
+        """Memory with the flags of all workers, which grows when the environments are known; a pipe, and a lifeline."""
+        counted = Arena()
+        WorkerFlags(self._num_workers, counted.allocate)
+        handles: list[int] = []
+        self._let_go = weakref.finalize(self, _release, self._workers, handles)
+        self._memory = anonymous_file(counted.size)
+        handles.append(self._memory)
+        self._flags = WorkerFlags(self._num_workers, Arena(mmap.mmap(self._memory, counted.size)).allocate)
+        self._wakeup = WakeupPipe(blocking=False)
+        handles += [self._wakeup.read_end, self._wakeup.write_end]
+        self._lifeline = os.pipe()
+        handles += self._lifeline
+
+    def _begin(self, own: Sequence[MakeEnv], others: Sequence[Sequence[MakeEnv]], interface: TaskInterface | None) -> None:
+        """Make all environments. The first one says what lies in the shared memory: ours, or that of the first worker."""
+        if own:
+            first = make_one(own[0], 0)
+            own = [lambda: first, *own[1:]]
+            description = EnvDescription.of(first)
+        else:
+            self._start_worker(others[0], interface, None)
+            description = self._workers[0].await_description()
+        layout, buffer = self._lay_out(description)
+        super().__init__(description, buffer, self.num_envs, self.settings, self.teacher)
+        self._state = State.BROKEN
+        if self._workers:
+            self._workers[0].tell_layout(layout)
+        for makers in others[len(self._workers) :]:
+            self._start_worker(makers, interface, layout)
+        if own:
+            self._group = EnvGroup(own, buffer.part(slice(0, len(own))), interface, self.settings.info_keys)
+        for worker in self._workers:
+            worker.await_start()
+        self._state = State.NEW
+
+    def _lay_out(self, description: EnvDescription) -> tuple[Layout, StepBuffer]:
+        """The step buffer behind the flags, in memory that is large enough now."""
+        observation_space, action_space = description.observation_space, description.action_space
+        check_space("observation space", observation_space)
+        check_space("action space", action_space)
+        parts = (self._num_workers, observation_space, action_space, self.num_envs)
+        counted = Arena()
+        lay_out(counted, *parts)
+        grow(self._memory, counted.size)
+        _, buffer = lay_out(Arena(mmap.mmap(self._memory, counted.size)), *parts)
+        return Layout(observation_space, action_space, counted.size), buffer
+
+    def _start_worker(self, make_envs: Sequence[MakeEnv], interface: TaskInterface | None, layout: Layout | None) -> None:
+        """Start the next worker, with these environments."""
+        setup = WorkerSetup(
+            index=len(self._workers),
+            num_workers=self._num_workers,
             num_envs=self.num_envs,
-            first=first,
+            first=self._workers[-1].stop if self._workers else self._num_own,
             make_envs=Parcel(make_envs),
-            observation_space=self.single_observation_space,
-            action_space=self.single_action_space,
             interface=Parcel(interface),
             info_keys=self.settings.info_keys,
             memory=Handle(self._memory),
-            memory_size=self._memory_size,
+            layout=layout,
             parent_wakeup=Handle(self._wakeup.write_end),
             lifeline=Handle(self._lifeline[0]),
-            parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
+            parent_end=self._lifeline[1] if self._context.get_start_method() == "fork" else None,
             spin=self._spin,
             wakeup=Handle(-1),
         )
+        worker = WorkerHandle(setup, self._flags, self._wakeup, self._context, self.settings.timeout_s)
+        self._workers.append(worker)
 
     # ---- the step
 
@@ -295,13 +325,17 @@ class Processes(CurriculumVectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment, end every worker whatever it is doing, and let go of the shared memory."""
+        errors: list[CursusError] = []
+        limit_s = _CLOSE_S if self.settings.timeout_s is None else min(self.settings.timeout_s, _CLOSE_S)
         try:
             if self._state in (State.NEW, State.READY):
                 for worker in self._workers:
                     worker.ask(Command.CLOSE)
-                deadline = time.monotonic() + _CLOSE_S
                 for worker in self._workers:
-                    worker.finish(deadline)
+                    try:
+                        worker.close_envs(limit_s)
+                    except (EnvError, WorkerError) as error:
+                        errors.append(error)
         finally:
             self._let_go()
             own, self._group = self._group, None
@@ -311,11 +345,20 @@ class Processes(CurriculumVectorEnv):
             finally:
                 if self.teacher is not None:
                     self.teacher.close()
+        if errors:
+            raise errors[0]
 
 
-def _release(workers: list[WorkerHandle], wakeup: WakeupPipe, handles: Sequence[int]) -> None:
+def _release(workers: list[WorkerHandle], handles: Sequence[int]) -> None:
     """Let go of everything that outlives Python objects; also called when the environments were forgotten, not closed."""
     close_all(workers)
-    wakeup.close()
     for handle in handles:
         os.close(handle)
+
+
+def _too_few_handles(num_workers: int) -> WorkerError:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WorkerError(
+        f"{num_workers} workers need more open files than the {limit} that this process may have. Take fewer workers, or raise "
+        "the limit (ulimit -n 4096)."
+    )

@@ -8,8 +8,8 @@ from typing import Any
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import NOBODY, CurriculumVectorEnv, State, StepReply, VectorSettings
-from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.step_buffer import StepBuffer, allocate_local
+from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
+from cursus.vector.step_buffer import StepBuffer, allocate_local, check_space
 from cursus.vector.task_interface import TaskInterface
 
 _DEFAULT = VectorSettings()
@@ -33,9 +33,11 @@ class Serial(CurriculumVectorEnv):
         interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
     ) -> None:
-        first = make_first(make_envs[0])
+        first = make_one(make_envs[0], 0)
+        check_space("observation space", first.observation_space)
+        check_space("action space", first.action_space)
         buffer = StepBuffer.make(first.observation_space, first.action_space, len(make_envs), allocate_local)
-        super().__init__(first, buffer, len(make_envs), settings, teacher)
+        super().__init__(EnvDescription.of(first), buffer, len(make_envs), settings, teacher)
         self._group = EnvGroup([lambda: first, *make_envs[1:]], buffer, interface, settings.info_keys)
         self.envs = self._group.envs
 
