@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import length_hint
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -23,6 +23,9 @@ from cursus.vector.task_interface import TaskInterface
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
 """The number of an environment and an info of its."""
+
+InfoKeys: TypeAlias = tuple[str, ...] | Literal["all"]
+"""The keys of infos that steps tell, or all of them."""
 
 StepResult: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
@@ -52,7 +55,7 @@ class EnvGroup:
     """
 
     def __init__(
-        self, make_envs: Sequence[MakeEnv], buffer: StepBuffer, interface: TaskInterface | None, info_keys: Sequence[str]
+        self, make_envs: Sequence[MakeEnv], buffer: StepBuffer, interface: TaskInterface | None, info_keys: InfoKeys
     ) -> None:
         self.first, self.stop = buffer.first, buffer.first + len(make_envs)
         self.ended = False
@@ -60,7 +63,7 @@ class EnvGroup:
         self._flagged = True
         self._buffer = buffer
         self._interface = interface
-        self._info_keys = tuple(info_keys)
+        self._info_keys = info_keys
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
             for row, make_env in enumerate(make_envs):
@@ -182,7 +185,7 @@ class EnvGroup:
             raise self._failure(row, "reading its result", error) from error
 
     def _chosen(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {key: info[key] for key in self._info_keys if key in info}
+        return info if self._info_keys == "all" else {key: info[key] for key in self._info_keys if key in info}
 
     # ---- resets
 

@@ -9,9 +9,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import gymnasium
+from gymnasium.vector import AutoresetMode
 
 from cursus._platform import num_cores
 from cursus.curricula import Curriculum
@@ -39,8 +40,8 @@ def make_vec(
     num_workers: int | None = None,
     parent_steps: bool = True,
     start_method: str | None = None,
-    autoreset: Autoreset = "next_step",
-    info_keys: Sequence[str] | None = None,
+    autoreset: Autoreset | AutoresetMode = "next_step",
+    info_keys: Sequence[str] | Literal["all"] | None = None,
     record_episodes: bool = False,
     seed_episodes: bool = False,
     copy: bool = True,
@@ -71,9 +72,9 @@ def make_vec(
         parent_steps: whether this process steps a share of the environments while the workers step theirs (default True).
         start_method: `"fork"`, `"forkserver"` or `"spawn"` (default None: `"forkserver"` where there is one).
         autoreset: when an environment whose episode has ended begins the next one: at the `"next_step"` (default), in the
-            `"same_step"`, or when `reset` is called (`"disabled"`).
-        info_keys: keys of infos that are kept at every step; other infos stay with their environment except the final ones
-            (default None: none).
+            `"same_step"`, or when `reset` is called (`"disabled"`); or Gymnasium's `AutoresetMode`.
+        info_keys: keys of infos that are kept at every step, or `"all"`; other infos stay with their environment except the
+            final ones (default None: none).
         record_episodes: whether `infos["episode"]` tells return and length of episodes that end (default False).
         seed_episodes: whether every episode is seeded by its ticket, so that the same ticket begins the same way in any
             environment, and again in a resumed run (default False).
@@ -84,8 +85,11 @@ def make_vec(
     makers = _makers(make_env, num_envs)
     if run is not None:
         check_kind("run", run, (str, os.PathLike), '"runs/first"')
-    if info_keys is not None:
-        check_kind("info_keys", info_keys, (list, tuple), '["coins", "health"]')
+    if info_keys is not None and info_keys != "all":
+        check_kind("info_keys", info_keys, (list, tuple), '["coins", "health"] or "all"')
+        info_keys = tuple(info_keys)
+    if isinstance(autoreset, AutoresetMode):
+        autoreset = cast(Autoreset, autoreset.name.lower())
     if num_workers is None:
         num_workers = min(max(num_cores() - 1, 0 if parent_steps else 1), len(makers))
     settings = VectorSettings(
@@ -94,7 +98,7 @@ def make_vec(
         start_method=start_method,
         autoreset=autoreset,
         seed=seed,
-        info_keys=() if info_keys is None else tuple(info_keys),
+        info_keys=info_keys or (),
         copy=copy,
         record_episodes=record_episodes,
         seed_episodes=seed_episodes,

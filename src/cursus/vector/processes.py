@@ -23,7 +23,7 @@ from cursus.vector.step_buffer import Arena, StepBuffer, check_space
 from cursus.vector.task_interface import TaskInterface
 from cursus.vector.transfer import Handle, Parcel, pack
 from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe, WorkerFlags
-from cursus.vector.worker import MAX_RESTARTS, Layout, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
+from cursus.vector.worker import MAX_RESTARTS, BufferLayout, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
 
 _CLOSE_S = 10.0
 
@@ -109,7 +109,7 @@ class Processes(CurriculumVectorEnv):
             worker.await_start()
         self._state = State.NEW
 
-    def _lay_out(self, description: EnvDescription) -> tuple[Layout, StepBuffer]:
+    def _lay_out(self, description: EnvDescription) -> tuple[BufferLayout, StepBuffer]:
         """The step buffer behind the flags, in memory that is large enough now."""
         observation_space, action_space = description.observation_space, description.action_space
         check_space("observation space", observation_space)
@@ -119,9 +119,9 @@ class Processes(CurriculumVectorEnv):
         lay_out(counted, *parts)
         grow(self._memory, counted.size)
         _, buffer = lay_out(Arena(mmap.mmap(self._memory, counted.size)), *parts)
-        return Layout(observation_space, action_space, counted.size), buffer
+        return BufferLayout(observation_space, action_space, counted.size), buffer
 
-    def _start_worker(self, make_envs: Sequence[MakeEnv], interface: TaskInterface | None, layout: Layout | None) -> None:
+    def _start_worker(self, make_envs: Sequence[MakeEnv], interface: TaskInterface | None, layout: BufferLayout | None) -> None:
         """Start the next worker, with these environments."""
         setup = WorkerSetup(
             index=len(self._workers),
@@ -193,26 +193,27 @@ class Processes(CurriculumVectorEnv):
             infos += self._insist(worker, Command.RESET_WAITING)
         return infos, np.array(lost, dtype=np.int64)
 
-    def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]
-    ) -> tuple[list[EnvInfo], IntArray]:
-        chosen = dict(zip(numbers.tolist(), zip(seeds, options, strict=True), strict=True))
+    def _begin_reset(self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> None:
+        self._chosen = dict(zip(numbers.tolist(), zip(seeds, options, strict=True), strict=True))
+        asked = [worker for worker in self._workers if any(env in self._chosen for env in range(worker.first, worker.stop))]
+        self._packed = {worker: pack(self._resets_of(worker)) for worker in asked}
+        self._asked_at = time.monotonic()
+        for worker, packed in self._packed.items():
+            worker.ask(Command.RESET, packed)
 
-        def own_of(first: int, stop: int) -> tuple[list[int], list[int | None], list[dict[str, Any]]]:
-            own = [env for env in range(first, stop) if env in chosen]
-            return own, [chosen[env][0] for env in own], [chosen[env][1] for env in own]
+    def _resets_of(self, part: WorkerHandle | EnvGroup) -> tuple[list[int], list[int | None], list[dict[str, Any]]]:
+        """The environments of a worker, or of ours, that reset; their seeds and options."""
+        own = [env for env in range(part.first, part.stop) if env in self._chosen]
+        return own, [self._chosen[env][0] for env in own], [self._chosen[env][1] for env in own]
 
-        asked = [worker for worker in self._workers if own_of(worker.first, worker.stop)[0]]
-        packed = {worker: pack(own_of(worker.first, worker.stop)) for worker in asked}
-        for worker in asked:
-            worker.ask(Command.RESET, packed[worker])
-        infos = [] if self._group is None else self._group.reset(*own_of(self._group.first, self._group.stop))
-        told, replaced = self._hear(asked)
+    def _finish_reset(self) -> tuple[list[EnvInfo], IntArray]:
+        infos = [] if self._group is None else self._group.reset(*self._resets_of(self._group))
+        told, replaced = self._hear(list(self._packed))
         infos += told
         lost: list[int] = []
         for worker in replaced:
-            lost += [env for env in range(worker.first, worker.stop) if env not in chosen]
-            infos += self._insist(worker, Command.RESET, packed[worker])
+            lost += [env for env in range(worker.first, worker.stop) if env not in self._chosen]
+            infos += self._insist(worker, Command.RESET, self._packed[worker])
         return infos, np.array(lost, dtype=np.int64)
 
     # ---- losses

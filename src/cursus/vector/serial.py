@@ -9,7 +9,7 @@ from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import NOBODY, CurriculumVectorEnv, State, StepReply, VectorSettings
 from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
-from cursus.vector.step_buffer import StepBuffer, allocate_local, check_space
+from cursus.vector.step_buffer import StepBuffer, allocate_local
 from cursus.vector.task_interface import TaskInterface
 
 _DEFAULT = VectorSettings()
@@ -34,17 +34,17 @@ class Serial(CurriculumVectorEnv):
         teacher: Teacher | None = None,
     ) -> None:
         first = make_one(make_envs[0], 0)
-        check_space("observation space", first.observation_space)
-        check_space("action space", first.action_space)
         buffer = StepBuffer.make(first.observation_space, first.action_space, len(make_envs), allocate_local)
         super().__init__(EnvDescription.of(first), buffer, len(make_envs), settings, teacher)
         self._group = EnvGroup([lambda: first, *make_envs[1:]], buffer, interface, settings.info_keys)
         self.envs = self._group.envs
 
-    def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]
-    ) -> tuple[list[EnvInfo], IntArray]:
-        return self._group.reset(numbers.tolist(), seeds, options), NOBODY
+    def _begin_reset(self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> None:
+        """Nothing begins before it is waited for."""
+        self._asked = (numbers.tolist(), seeds, options)
+
+    def _finish_reset(self) -> tuple[list[EnvInfo], IntArray]:
+        return self._group.reset(*self._asked), NOBODY
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
         return self._group.reset_waiting(), NOBODY

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
-from cursus.vector.env_group import EnvDescription, EnvGroup, MakeEnv, make_one
+from cursus.vector.env_group import EnvDescription, EnvGroup, InfoKeys, MakeEnv, make_one
 from cursus.vector.step_buffer import Arena, StepBuffer
 from cursus.vector.transfer import Handle, Parcel, pack, unpack
 from cursus.vector.wakeup import (
@@ -67,9 +67,9 @@ class WorkerSetup:
     first: int
     make_envs: Parcel
     interface: Parcel
-    info_keys: tuple[str, ...]
+    info_keys: InfoKeys
     memory: Handle
-    layout: Layout | None
+    layout: BufferLayout | None
     """None: it describes its first environment, and is told the layout."""
     parent_wakeup: Handle
     """Where the parent is woken."""
@@ -82,7 +82,7 @@ class WorkerSetup:
     """Whether the kernel may end this worker with the thread that started it."""
 
 
-class Layout(NamedTuple):
+class BufferLayout(NamedTuple):
     """What lies where in the shared memory, as far as it depends on the environments."""
 
     observation_space: spaces.Space[Any]
@@ -302,7 +302,7 @@ class WorkerHandle:
             raise EnvError(f"{message}\n(in {self})")
         return message
 
-    def tell_layout(self, layout: Layout) -> None:
+    def tell_layout(self, layout: BufferLayout) -> None:
         """Tell a worker that has described its environments what lies where."""
         self._setup.layout = layout
         with suppress(OSError):  # dead or stuck: noticed when we wait for it
