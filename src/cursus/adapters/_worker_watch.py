@@ -6,15 +6,14 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cursus.errors import WorkerError
 
 _NAP_MS = 50
 _PATIENCE_S = 1.0
-_UNGUARDED = nullcontext()
 
 
 class WorkerWatch:
@@ -35,12 +34,16 @@ class WorkerWatch:
         if self._processes:
             threading.Thread(target=self._look, name="cursus watch", daemon=True).start()
 
-    def guard(self) -> AbstractContextManager[None]:
-        """Do something that waits for workers."""
-        return self._guard() if self._processes else _UNGUARDED
+    def guarded(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        """`act` under `guard`; itself where there is nothing to watch."""
+        return self.guard()(act) if self._processes else act
 
     @contextmanager
-    def _guard(self) -> Iterator[None]:
+    def guard(self) -> Iterator[None]:
+        """Do something that waits for workers."""
+        if not self._processes:
+            yield
+            return
         if self._cause is not None:
             raise self._cause
         self._since = time.monotonic()

@@ -205,6 +205,7 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
             check_kind("run", run, (str, PathLike), '"runs/first"')
         self.venv = venv
         self._watch = WorkerWatch(venv.unwrapped, timeout_s)
+        self._step_async, self._step_wait = self._watch.guarded(venv.step_async), self._watch.guarded(venv.step_wait)
         super().__init__(venv.num_envs, venv.observation_space, venv.action_space)
         if not venv.has_attr("hold"):
             raise SettingsError("wrap each environment in cursus.adapters.gymnasium.TaskHolder, so that it can hold a task.")
@@ -240,13 +241,11 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
 
     def step_async(self, actions: Any) -> None:
         """Let the environments begin to step."""
-        with self._watch.guard():
-            self.venv.step_async(actions)
+        self._step_async(actions)
 
     def step_wait(self) -> Any:
         """What the step brought; ends are reported, and the next tasks handed out."""
-        with self._watch.guard():
-            observations, rewards, dones, infos = self.venv.step_wait()
+        observations, rewards, dones, infos = self._step_wait()
         if 1 in dones.tobytes():  # a tenth of what dones.any() costs
             self._settle(np.flatnonzero(dones), infos)
         return observations, rewards, dones, infos
@@ -254,7 +253,13 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
     def _settle(self, ended: IntArray, infos: Sequence[dict[str, Any]]) -> None:
         results = [self._result(env, infos[env]) for env in ended.tolist()]
         success, returns, lengths, scores = zip(*results, strict=True)
-        decisions = self.teacher.report(self._running[ended], success=success, returns=returns, lengths=lengths, scores=scores)
+        decisions = self.teacher.report(
+            self._running[ended],
+            success=success,
+            returns=returns,
+            lengths=lengths,
+            scores=None if self._interface.score is None else scores,
+        )
         self._running[ended] = self._ahead[ended]
         self._ahead[ended] = -1
         if decisions:
