@@ -3,7 +3,7 @@
     python benchmarks/foreign_suites.py                    # Stable-Baselines3: its source distribution is downloaded
     python benchmarks/foreign_suites.py --gymnasium PATH   # Gymnasium: PATH is a checkout; its distribution has no such tests
 
-`docs/vector.md` has the counts and says why the rest does not pass. This file is also the pytest plugin that puts ours in place.
+`docs/vector.md` has the counts and says why the rest does not pass. It is also the pytest plugin that puts ours in place.
 """
 
 from __future__ import annotations
