@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from cursus._platform import num_cores
 from cursus.cli import comparison, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
@@ -191,7 +191,7 @@ def compare(
     rows = comparison.run_comparison(
         _console(as_json),
         comparison.read_comparison(config, given),
-        processes=processes or len(os.sched_getaffinity(0)),
+        processes=processes or num_cores(),
         out=out,
     )
     if as_json:
