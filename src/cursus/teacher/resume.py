@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,15 +16,18 @@ import numpy as np
 from cursus.curricula import Curriculum
 from cursus.errors import CheckpointError, CheckpointWarning, CursusError, LedgerError, SettingsError, StateError
 from cursus.randomness import TicketStream, Words
-from cursus.runs import SCHEMA, RunFolder, checkpoint, valid_spans
+from cursus.runs import SCHEMA, RunFolder, checkpoint, events_since, valid_spans
 from cursus.settings import describe
+from cursus.teacher.journal import Journal
 from cursus.teacher.observers import Observer
 from cursus.teacher.tickets import NO_EPISODES, TicketBook
 from cursus.types import Decision, Episodes, Tree
+from cursus.verbosity import log
 
 ON_RESUME = "settings"
 """The kind of a decision that is made by who resumes a run, not by its curriculum."""
 
+_SETTINGS = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
 _FIXED = {
     "seed": "all draws of a run are keyed by its seed",
     "ahead": "the tickets in flight were dealt with it",
@@ -51,25 +55,96 @@ def describe_run(curriculum: Curriculum, *, seed: int, max_lag: int | None, ahea
 # ---- from where
 
 
-def find_checkpoint(folder: RunFolder, at: str | Path | None, forward: bool | None) -> tuple[Path, Tree, bool]:
-    """The checkpoint to resume from, its state, and whether the record after it is applied again.
+@dataclass(frozen=True)
+class Resumption:
+    """From where a run goes on, and how to get there."""
 
-    A run of which some checkpoint holds a student goes back to the newest such one; any other goes forward from its newest.
-    """
-    if at is not None:
-        return Path(at), checkpoint.read(Path(at)), bool(forward)
-    spans = valid_spans(folder)
-    found = [
-        path
-        for path in checkpoint.list_checkpoints(folder.checkpoints)
-        if any(checkpoint.position_of(path) - 1 in span for span in spans)
-    ]
-    if not found:
-        raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start a new run.")
-    if forward is None:
-        students = [path for path in found if checkpoint.holds_student(path)]
-        found, forward = students or found, not students
-    return *_newest_whole(folder, found), forward
+    folder: RunFolder
+    """The run."""
+    path: Path
+    """The checkpoint."""
+    state: Tree
+    """What it holds."""
+    forward: bool
+    """Whether the record after it is applied again."""
+
+    @classmethod
+    def find(cls, folder: RunFolder, at: str | Path | None, forward: bool | None) -> Resumption:
+        """A run with a student in some checkpoint goes back to the newest such one; any other forward from its newest."""
+        if at is not None:
+            return cls(folder, Path(at), checkpoint.read(Path(at)), bool(forward))
+        spans = valid_spans(folder)
+        found = [
+            path
+            for path in checkpoint.list_checkpoints(folder.checkpoints)
+            if any(checkpoint.position_of(path) - 1 in span for span in spans)
+        ]
+        if not found:
+            raise CheckpointError(f"{folder.path} has no checkpoint: it ended before the first. Start a new run.")
+        if forward is None:
+            students = [path for path in found if checkpoint.holds_student(path)]
+            found, forward = students or found, not students
+        return cls(folder, *_newest_whole(folder, found), forward)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Those that the checkpoint was written with."""
+        try:
+            settings: dict[str, Any] = self.state["settings"]
+            if settings["id"] != self.folder.read_config()["id"]:
+                raise StateError("it belongs to another run")
+            return {name: settings[name] for name in _SETTINGS}
+        except (CursusError, KeyError, TypeError) as error:
+            raise self._misfit(error) from error
+
+    def load(self, journal: Journal, curriculum: Curriculum, seed: int, changes: Sequence[Change]) -> Replayed:
+        """Load the checkpoint into tickets, observers and curriculum, and go forward from there if that is the way."""
+        try:
+            journal.load(self.state)
+            load_curriculum(curriculum, self.state["curriculum"], changes)
+        except SettingsError:
+            raise
+        except Exception as error:  # whatever a state of another shape makes a curriculum raise
+            raise self._misfit(error) from error
+        if not self.forward:
+            return Replayed(end=self.state["position"])
+        if changes and any("task" in event or count_results(event) for event in self._events()):
+            raise SettingsError(
+                f"{changes[0]}, and what was recorded after its newest checkpoint belongs to its own settings. "
+                "Resume it once with those and close it; then it can be resumed with others."
+            )
+        return self._apply(journal.book, curriculum, seed)
+
+    def show(self, observer: Observer, book: TicketBook, curriculum: Curriculum, seed: int) -> None:
+        """Go forward once more, for somebody who was not there: with tickets and curriculum as they were at each event."""
+        book.load(self.state["tickets"])
+        curriculum.load(self.state["curriculum"])
+        self._apply(book, curriculum, seed, [observer])
+
+    def _apply(self, book: TicketBook, curriculum: Curriculum, seed: int, observers: Sequence[Observer] = ()) -> Replayed:
+        done = apply_again(self._events(), self.state["position"], book, curriculum, seed, observers)
+        book.hand_out_again()
+        return done
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        return events_since(self.folder, self.state["position"])
+
+    def describe(self, done: Replayed) -> dict[str, Any]:
+        """The fields of the event that says where the run goes on, and what is set aside."""
+        set_aside = sum(count_results(event) for event in events_since(self.folder, done.end))
+        return {"cut": done.end, "checkpoint": self.path.name, "forward": self.forward, "set_aside": set_aside}
+
+    def tell(self, done: Replayed, set_aside: int) -> None:
+        """Say so on the terminal."""
+        how = "which holds a student" if self.state["caller"] is not None else "as asked"
+        if self.forward:
+            how = f"and {done.results:,} results recorded after it were applied again"
+        log.info("[curriculum] resumed %s from checkpoint %s, %s", self.folder.path, self.path.name, how)
+        if set_aside:
+            log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")
+
+    def _misfit(self, error: Exception) -> StateError:
+        return StateError(f"checkpoint {self.path} does not fit this run: {error}.")
 
 
 def _newest_whole(folder: RunFolder, found: Sequence[Path]) -> tuple[Path, Tree]:
@@ -84,18 +159,6 @@ def _newest_whole(folder: RunFolder, found: Sequence[Path]) -> tuple[Path, Tree]
             warnings.warn(f"{complaint} Going back to {path.name} instead.", CheckpointWarning, stacklevel=6)
         return path, state
     raise CheckpointError(f"no checkpoint of {folder.path} can be read. " + " ".join(complaints))
-
-
-def settings_of(state: Tree, path: Path, folder: RunFolder) -> dict[str, Any]:
-    """The settings that a checkpoint was written with."""
-    try:
-        settings: dict[str, Any] = state["settings"]
-        if settings["id"] != folder.read_config()["id"]:
-            raise StateError("it belongs to another run")
-        names = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
-        return {name: settings[name] for name in names}
-    except (CursusError, KeyError, TypeError) as error:
-        raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
 
 
 # ---- with which settings

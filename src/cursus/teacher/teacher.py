@@ -19,25 +19,14 @@ from numpy.typing import ArrayLike
 from cursus._text import html
 from cursus.curricula import Curriculum
 from cursus.curricula.base import check_is_curriculum
-from cursus.errors import SettingsError, StateError, TeacherError
+from cursus.errors import SettingsError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
-from cursus.runs import SCHEMA, Ledger, RunFolder, events_since, holds_run
+from cursus.runs import SCHEMA, Ledger, RunFolder, holds_run
 from cursus.settings import check_count
 from cursus.tasks import TaskSpace
 from cursus.teacher.journal import Exchange, Journal
-from cursus.teacher.observers import Observer, Observers, ObserverT
-from cursus.teacher.resume import (
-    Change,
-    Replayed,
-    apply_again,
-    changed_settings,
-    count_results,
-    describe_run,
-    find_checkpoint,
-    load_curriculum,
-    settings_decision,
-    settings_of,
-)
+from cursus.teacher.observers import Observers, ObserverT
+from cursus.teacher.resume import Change, Resumption, changed_settings, describe_run, settings_decision
 from cursus.teacher.tickets import NO_EPISODES, REMOTE_ENVS, Counts, TicketBook
 from cursus.teacher.validation import Results, check_results
 from cursus.types import Decision, Episodes, IntArray, Tree
@@ -153,7 +142,7 @@ class Teacher:
         if resume and run is None:
             raise SettingsError("resume=True needs the run folder: give run=….")
         if resume and run is not None and holds_run(RunFolder(run)):
-            self._resume(curriculum, run, seed, max_lag, ahead, at=None, forward=None)
+            self._resume(curriculum, run, {"seed": seed, "max_lag": max_lag, "ahead": ahead})
             return
         self._prepare(curriculum, seed or 0, max_lag, ahead or 0, run_id=secrets.token_hex(16))
         if run is None:
@@ -181,8 +170,7 @@ class Teacher:
         self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
-        self._remote_orphans = False
-        self._rolled: tuple[RunFolder, Tree] | None = None  # after this state the record was applied again, and no act since
+        self._resumed_from: Resumption | None = None  # until the first act
         self._next_remote_env = REMOTE_ENVS
         self._before_close: list[Callable[[], None]] = []
         self.num_decisions = 0
@@ -213,82 +201,46 @@ class Teacher:
             forward: whether to apply again what was recorded after the checkpoint (default None: as said above).
         """
         teacher = cls.__new__(cls)
-        teacher._resume(curriculum, run, None, None, None, at=at, forward=forward)
+        teacher._resume(curriculum, run, {}, at=at, forward=forward)
         return teacher
 
     def _resume(
         self,
         curriculum: Curriculum,
         run: str | Path,
-        seed: int | None,
-        max_lag: int | None,
-        ahead: int | None,
-        *,
-        at: str | Path | None,
-        forward: bool | None,
+        given: dict[str, int | None],
+        at: str | Path | None = None,
+        forward: bool | None = None,
     ) -> None:
         ledger, torn_bytes = Ledger.reopen(run)
         try:
-            path, state, forward = find_checkpoint(ledger.folder, at, forward)
-            before = settings_of(state, path, ledger.folder)
-            given = {"seed": seed, "max_lag": max_lag, "ahead": ahead}
-            kept = {name: before[name] if value is None else value for name, value in given.items()}
-            self._prepare(curriculum, **kept, run_id=before["id"])
-            self._settings["num_envs"] = before["num_envs"]
+            found = Resumption.find(ledger.folder, at, forward)
+            chosen = {name: value for name, value in given.items() if value is not None}
+            kept = {name: chosen.get(name, found.settings[name]) for name in ("seed", "max_lag", "ahead")}
+            self._prepare(curriculum, **kept, run_id=found.settings["id"])
         except BaseException:
             ledger.abandon()
             raise
         try:
             self._journal.ledger = ledger
-            changes = changed_settings(before, self._settings)
-            self._load(state, path, changes)
-            done = self._go_forward(ledger.folder, state, changes) if forward else Replayed(end=state["position"])
-            set_aside = sum(count_results(event) for event in events_since(ledger.folder, done.end))
-            self._settings["num_envs"] = done.num_envs or before["num_envs"]
-            resumed = {"cut": done.end, "checkpoint": path.name, "forward": forward, "set_aside": set_aside}
+            self._settings["num_envs"] = found.settings["num_envs"]
+            changes = changed_settings(found.settings, self._settings)
+            done = found.load(self._journal, curriculum, self._seed, changes)
+            self._settings["num_envs"] = done.num_envs or found.settings["num_envs"]
+            self._decisions.extend(Decision(**each) for each in found.state["decisions"])
+            self._decisions.extend(done.decisions[: len(done.decisions) - len(done.unrecorded)])
+            self.caller_state = found.state["caller"]
+            resumed = found.describe(done)
             ledger.write("resume", {**resumed, "torn_bytes": torn_bytes, "time": time.time()}, urgent=True)
             self._conclude(NO_EPISODES, done.unrecorded)
             if changes:
                 self._record_changes(changes)
-            self._remote_orphans = True
+            self._resumed_from = found
             self.flush()
         except BaseException:
             self._abandon()
             raise
-        how = f"{done.results:,} results recorded after it were applied again" if forward else "where the student was saved"
-        log.info("[curriculum] resumed %s from checkpoint %s, %s", run, path.name, how)
-        if set_aside:
-            log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")
-
-    def _load(self, state: Tree, path: Path, changes: Sequence[Change]) -> None:
-        try:
-            self._journal.load(state)
-            load_curriculum(self._curriculum, state["curriculum"], changes)
-            self._decisions.extend(Decision(**each) for each in state["decisions"])
-            self.caller_state = state["caller"]
-        except SettingsError:
-            raise
-        except Exception as error:  # whatever a state of another shape makes a curriculum raise
-            raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
-
-    def _go_forward(self, folder: RunFolder, state: Tree, changes: Sequence[Change]) -> Replayed:
-        """Apply what was recorded after a checkpoint, up to the end of the record."""
-        events = events_since(folder, state["position"])
-        if changes and any(event["event"] in ("assign", "exchange") or count_results(event) for event in events):
-            raise SettingsError(
-                f"{changes[0]}, and what was recorded after its newest checkpoint belongs to its own settings. "
-                "Resume it once with those and close it; then it can be resumed with others."
-            )
-        done = self._apply_record(folder, state)
-        self._decisions.extend(done.decisions[: len(done.decisions) - len(done.unrecorded)])
-        self._rolled = folder, state
-        return done
-
-    def _apply_record(self, folder: RunFolder, state: Tree, observers: Sequence[Observer] = ()) -> Replayed:
-        events = events_since(folder, state["position"])
-        done = apply_again(events, state["position"], self._book, self._curriculum, self._seed, observers)
-        self._book.hand_out_again()
-        return done
+        found.tell(done, resumed["set_aside"])
 
     def _record_changes(self, changes: Sequence[Change]) -> None:
         """Settings that were changed on resume are a decision, and hold from a checkpoint on."""
@@ -435,8 +387,7 @@ class Teacher:
 
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
-        if self._remote_orphans:
-            self._rolled = None
+        if self._resumed_from is not None:
             self._lose_remote()
         if time.monotonic() >= self._journal.ledger.due_at:
             self._journal.ledger.flush()
@@ -452,7 +403,7 @@ class Teacher:
             self._act.begin()
             self._decide(self._journal.lose(np.array(orphans, dtype=np.int64)))
             self._act.done()
-        self._remote_orphans = False
+        self._resumed_from = None
 
     def expect_envs(self, num_envs: int) -> None:
         """Say how many environments there are; if a resumed run had another number, that is recorded as a decision.
@@ -485,11 +436,8 @@ class Teacher:
     def observe(self, observer: ObserverT) -> ObserverT:
         """Tell `observer` everything from here on; in a resumed run it first continues from where it was."""
         self._journal.observers.add(observer)
-        if self._rolled is not None:  # it sees what was applied again as it was then, curriculum and all
-            folder, state = self._rolled
-            self._book.load(state["tickets"])
-            self._curriculum.load(state["curriculum"])
-            self._apply_record(folder, state, [observer])
+        if self._resumed_from is not None and self._resumed_from.forward:
+            self._resumed_from.show(observer, self._book, self._curriculum, self._seed)
         return observer
 
     # ---- saving
