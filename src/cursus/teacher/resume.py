@@ -138,7 +138,7 @@ class Resumption:
         """Say so on the terminal."""
         how = "which holds a student" if self.state["caller"] is not None else "as asked"
         if self.forward:
-            how = f"and {done.results:,} results recorded after it were applied again"
+            how = f"and {done.results:,} results recorded after it were applied again" if done.results else "its last state"
         log.info("[curriculum] resumed %s from checkpoint %s, %s", self.folder.path, self.path.name, how)
         if set_aside:
             log.warning("[curriculum] %s results recorded after that checkpoint are set aside", f"{set_aside:,}")

@@ -517,7 +517,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _tell_tasks(self, told: dict[str, Any], *groups: _Episodes) -> None:
         """Add what the episodes of some environments are, unless environments say something under the same keys themselves."""
-        for key in set(groups[0].columns if groups else ()).difference(told):
+        for key in [key for key in groups[0].columns if key not in told] if groups else ():
             empty = groups[0].columns[key]
             told[key] = np.full(self.num_envs, None if empty.dtype == object else 0, dtype=empty.dtype)
             told[f"_{key}"] = np.zeros(self.num_envs, dtype=bool)

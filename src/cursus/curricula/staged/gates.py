@@ -62,7 +62,9 @@ class Gate(ABC):
         if self.demote is not None:
             check_share("demote", self.demote)
             if self.demote >= self.threshold:
-                raise SettingsError(f"demote={self.demote} must lie below threshold={self.threshold}.")
+                raise SettingsError(
+                    f"demote={self.demote} must lie below threshold={self.threshold}. Lower it, or give demote=None."
+                )
 
     @abstractmethod
     def open(self, *, returning: bool = False, demoted: bool = False, lowest: bool = False) -> Evidence:
