@@ -168,8 +168,8 @@ def _construct(name: str, types: Types, parts: dict[str, Any], where: str, probl
         return _BROKEN
     try:
         return made(**parts) if made is not range else range(*(parts[key] for key in parameters if key in parts))
-    except (CursusError, TypeError, ValueError) as error:
-        problems.append(f"{where}: {error}")
+    except (CursusError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        problems.append(f"{where}: {error if str(error) else type(error).__name__}")
         return _BROKEN
 
 

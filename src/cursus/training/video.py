@@ -178,8 +178,11 @@ class _Reel:
 def _composed(pixels: Any, title: _Title) -> Any:
     """The frame with its line above it."""
     images, drawing = _pillow("Image"), _pillow("ImageDraw")
-    pixels = np.asarray(pixels, dtype=np.uint8)
-    height, width, _ = pixels.shape
+    try:
+        pixels = np.asarray(pixels, dtype=np.uint8)
+        height, width, _ = pixels.shape
+    except (TypeError, ValueError):
+        raise SettingsError(f"render() of this environment gave {pixels!r:.60}, not an array of height, width and 3.") from None
     whole = images.new("RGB", (width, height + _BAR), _DARK)
     whole.paste(images.fromarray(pixels), (0, _BAR))
     draw, font, middle = drawing.Draw(whole), _pillow("ImageFont").load_default(_TEXT_SIZE), _BAR // 2
