@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +101,20 @@ def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curr
     return again.curriculum
 
 
+def recorded_curriculum(config: Mapping[str, Any]) -> Curriculum:
+    """A curriculum with recorded settings: `config` is what a run folder's `config.json` holds."""
+    made = build(config["curriculum"], where="curriculum")
+    if not isinstance(made, Curriculum):
+        raise ConfigError(f"curriculum: a {type(made).__name__} is no curriculum.")
+    return made
+
+
 class _Again:
     """The curriculum of a run, which does again what it did."""
 
     def __init__(self, config: dict[str, Any], curriculum: Curriculum | None) -> None:
         self._own = curriculum is None
-        self.curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+        self.curriculum = recorded_curriculum(config) if curriculum is None else curriculum
         self._spec = config["curriculum"]
 
     def apply(self, event: dict[str, Any], released: Episodes | None) -> list[Decision]:
@@ -114,7 +122,7 @@ class _Again:
         if event["event"] == "set_stage":
             return self.curriculum.set_stage(event["stage"], event["ticket"])
         if event["event"] == "settings" and self._own:  # a curriculum of the caller's keeps its own
-            changed = build(event["settings"]["curriculum"], where="curriculum")
+            changed = recorded_curriculum(event["settings"])
             changes = changed_settings({"curriculum": self._spec}, {"curriculum": event["settings"]["curriculum"]})
             load_curriculum(changed, self.curriculum.state(), changes)
             self.curriculum, self._spec = changed, event["settings"]["curriculum"]
@@ -139,7 +147,7 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
         settings: overrides such as `gate.threshold=0.8`.
     """
     config = RunFolder(run).read_config()
-    curriculum = build(config["curriculum"], where="curriculum")
+    curriculum = recorded_curriculum(config)
     if not isinstance(curriculum, Staged):
         raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
     spec = config["curriculum"]

@@ -35,15 +35,16 @@ SPEC: dict[str, Any] = {
 SHOW = [["show"], ["show", "--json"], ["explain"], ["explain", "--json"]]
 REPLAY = [["explain", "--task", "0"], ["explain", "--what-if", "gate.threshold=0.8"], ["replay"], ["replay", "--json"], ["fit"]]
 PLAY = [["evaluate", "--games", "2"], ["watch", "--games", "1"]]
-RESUME = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--resume"]]
+PLOT = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--resume"]]
+RESUME = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--json", "--resume"]]
 COMMANDS = {
     "config.json": [*SHOW, *REPLAY, *RESUME],
     "status.json": [*SHOW, *RESUME],
     "events.jsonl": [*SHOW, *REPLAY, *RESUME],
     "train.json": [*PLAY, *RESUME],
-    "metrics.jsonl": RESUME,
+    "metrics.jsonl": PLOT,
     "metrics.csv": RESUME,
-    "evaluations.jsonl": RESUME,
+    "evaluations.jsonl": PLOT,
     "weights/best.safetensors": [*PLAY, *RESUME],
     "checkpoints": RESUME,
 }
@@ -366,5 +367,100 @@ def test_a_damaged_folder_ends_no_command_with_a_traceback(
 
 
 def test_a_whole_folder_is_shown_replayed_played_and_resumed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in [*SHOW, *REPLAY, *PLAY, *RESUME]:
+    for command in [*SHOW, *REPLAY, *PLAY, *PLOT, *RESUME]:
         assert ends_well(command, run, capsys)[0] == 0, command
+
+
+# ---- what could be waited for
+
+CALL = """
+import sys
+from cursus.cli import main
+for command in {commands!r}:
+    print(*command, file=sys.stderr, flush=True)
+    try:
+        main([*command])
+    except SystemExit:
+        pass
+"""
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(whole: Path, tmp_path: Path) -> None:
+    commands = []
+    for index, name in enumerate((*FILES, ".lock", "checkpoints/999999999999-student.ckpt")):
+        run = Path(shutil.copytree(whole, tmp_path / str(index)))
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+        commands += [[*command, str(run)] for command in COMMANDS.get(name, RESUME)]
+    done = subprocess.run(
+        [sys.executable, "-c", CALL.format(commands=commands)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_may_not_be_read_is_told(run: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (run / name).chmod(0)
+    for command in COMMANDS[name]:
+        ends_well(command, run, capsys)
+
+
+# ---- links that lead outside
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "weights"])
+def test_a_folder_that_is_a_link_is_not_written_to(run: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    shutil.rmtree(run / name)
+    (run / name).symlink_to(run.parent / "outside")
+    code, _, err = ends_well(RESUME[0], run, capsys)
+    assert code == 2
+    assert f"{run / name}" in err
+    assert "link" in err or "no checkpoint" in err
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "metrics.jsonl", "metrics.csv", "evaluations.jsonl", ".lock"])
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_file_that_grows_is_not_written_through_a_link(
+    run: Path, capsys: pytest.CaptureFixture[str], name: str, hard: bool
+) -> None:
+    target = run.parent / "target"
+    (run / name).rename(target)
+    before = target.read_bytes()
+    (run / name).hardlink_to(target) if hard else (run / name).symlink_to(target)
+    code, _, err = ends_well(PLOT[0], run, capsys)
+    assert code == 2
+    assert "link" in err
+    assert target.read_bytes() == before
+
+
+REPLACED = {
+    "status.json": PLOT,
+    "train.json": PLOT,
+    "training.png": PLOT,
+    "watch.gif": PLAY,
+    "fit.json": [["fit"]],
+    "weights/last.safetensors": PLOT,
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_file_that_is_replaced_takes_the_place_of_a_link(run: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    target = run.parent / "target"
+    if (run / name).exists():
+        (run / name).rename(target)
+    else:
+        target.write_bytes(b"mine")
+    before = target.read_bytes()
+    (run / name).symlink_to(target)
+    for command in REPLACED[name]:
+        assert ends_well(command, run, capsys)[0] == 0
+    assert not (run / name).is_symlink()
+    assert target.read_bytes() == before
+
+
+def test_the_run_folder_itself_may_be_a_link(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = run.parent / "given"
+    given.symlink_to(run)
+    for command in [*SHOW, *REPLAY, *PLAY, *RESUME]:
+        assert ends_well(command, given, capsys)[0] == 0, command

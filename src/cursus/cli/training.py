@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cursus.agents import Policy, load_policy
 from cursus.cli.output import command_name
 from cursus.cli.runs import literal
 from cursus.config import unknown
@@ -25,7 +26,7 @@ from cursus.training.build import make_env, success_of
 from cursus.training.evaluate import Score, Tasks, evaluate
 from cursus.training.evaluations import Evaluation
 from cursus.training.hockey import hockey_tasks
-from cursus.training.opponents import find_weights
+from cursus.training.opponents import PlayerViews, find_weights
 from cursus.training.plan import Plan
 from cursus.training.plots import plot_training
 from cursus.training.run import evaluation_tasks, plan_of
@@ -215,6 +216,9 @@ def run_evaluation(
         if not as_json:
             stack.enter_context(console.status(f"{games} games of each, with {literal(weights.name)} …"))
         make = partial(make_env, plan.environment, discrete=plan.agent.discrete)
+        first = make()
+        _check_fits(policy, first, weights)
+        first.close()
         scores = evaluate(policy, make, tasks, games=games, seed=seed, success=success_of(plan.environment))
     if not as_json:
         whole_games = plan.plays_hockey and (opponents or plan.evaluation.tasks is None)
@@ -242,8 +246,10 @@ def run_video(
     plan, policy, weights = _load(run, trust=trust)
     tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
-    env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
+    with importing_from_here(trust):
+        env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
+        _check_fits(policy, env, weights)
         success = success_of(plan.environment)
         made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None, success=success)
     finally:
@@ -288,10 +294,17 @@ def importing_from_here(allowed: bool) -> Iterator[None]:
         sys.path.remove(here)
 
 
-def _load(run: Path, *, trust: bool) -> tuple[Plan, Any, Path]:
-    """How a run was configured, its best policy, and the file it is in."""
-    from cursus.agents import load_policy
+def _check_fits(policy: Policy, env: Any, weights: Path) -> None:
+    """Refuse weights of a policy that sees or does something else than what there is in an environment."""
+    views = PlayerViews(env.observation_space, env.action_space)
+    wanted = {"observation_size": views.observation_size, "num_actions": views.num_actions, "action_size": views.action_size}
+    found = {name: policy.settings.get(name) for name in wanted}
+    if found != wanted:
+        raise ConfigError(f"{weights} is not of this environment: it has {found}, needed is {wanted}.")
 
+
+def _load(run: Path, *, trust: bool) -> tuple[Plan, Policy, Path]:
+    """How a run was configured, its best policy, and the file it is in."""
     plan, _ = plan_of(run, trust=trust)
     weights = find_weights(run)
     return plan, load_policy(weights), weights

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from cursus._files import Shape, read_object
-from cursus.config import build
 from cursus.errors import ConfigError, SettingsError
-from cursus.replay import released_episodes
+from cursus.replay import recorded_curriculum, released_episodes
 from cursus.runs import RunFolder
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
@@ -120,7 +119,7 @@ def _results(run: str | Path) -> tuple[IntArray, FloatArray]:
 def _size(run: str | Path) -> int:
     """How many tasks the run has; 0 if its space cannot be made from the record."""
     try:
-        size: int = build(RunFolder(run).read_config()["curriculum"], where="curriculum").tasks.size
+        size = recorded_curriculum(RunFolder(run).read_config()).tasks.size
     except ConfigError:
         return 0
     return size if size <= _MOST_TASKS else 0
