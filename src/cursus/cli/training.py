@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -246,7 +247,8 @@ def run_video(
     plan, policy, weights = _load(run, trust=trust)
     tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
-    with importing_from_here(trust):
+    with importing_from_here(trust), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what cannot be rendered is told in one line below
         env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
         _check_fits(policy, env, weights)
