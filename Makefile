@@ -60,6 +60,7 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/hockey.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
 	@$(BIN)/python benchmarks/vector.py
+	@$(BIN)/python benchmarks/sb3.py
 
 clean:  ## remove .venv and everything that tools left behind
 	rm -rf $(VENV) $(PUFFER) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

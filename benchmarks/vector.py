@@ -139,6 +139,7 @@ def build(name: str, world: str, num_envs: int) -> Contestant:
         if name == "ours_taught":
             taught = {
                 "curriculum": cursus.Staged(["a", "b", "c"], gate=cursus.Wilson(threshold=0.9)),
+                "set_task": "ignore",
                 "success": lambda info: False,
             }
         parent_steps = world != "sleep"

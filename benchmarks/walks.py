@@ -78,7 +78,7 @@ class Countdown(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self._step = 0
+        self._task, self._step = (options or {})["task"], 0
         return np.zeros(2, np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -121,7 +121,7 @@ def test_the_interface_of_a_vec_env() -> None:
 
 def test_normalisation_and_evaluation_work_on_it() -> None:
     envs = SB3VecEnv(cursus.make_vec("CartPole-v1", 4, autoreset="same_step", num_workers=0))
-    normalised = VecNormalize(envs)
+    normalised = VecNormalize(VecMonitor(envs))
     model = PPO("MlpPolicy", normalised, n_steps=32, batch_size=64, device="cpu", seed=0)
     model.learn(256)
     mean, _ = evaluate_policy(model, normalised, n_eval_episodes=4)

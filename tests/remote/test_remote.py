@@ -400,6 +400,7 @@ def test_a_ticket_behind_a_damaged_ring_is_lost_when_its_worker_is_gone() -> Non
 
 def test_a_resumed_run_with_remote_tickets_settles_each_once(tmp_path: Path) -> None:
     teacher = cursus.Teacher(cursus.Uniform(5), run=tmp_path / "run")
+    teacher.expect_envs(2)
     given = teacher.assign([0, 1])
     hub = Hub(teacher)
     remotes = [RemoteTeacher(hub.seat()) for _ in range(3)]

@@ -115,7 +115,7 @@ class Silent(gymnasium.Env):
 
 
 def play(curriculum, **settings):
-    with closing(cursus.make_vec(Silent, 2, curriculum=curriculum, num_workers=0, **settings)) as envs:
+    with closing(cursus.make_vec(Silent, 2, curriculum=curriculum, set_task="ignore", num_workers=0, **settings)) as envs:
         envs.reset(seed=0)
         for _ in range(8):
             envs.step(np.zeros(2, dtype=np.int64))

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import cursus
+from cursus.adapters.gymnasium import CurriculumEnv
 from cursus.curricula import League, Phase, Phases, Pool
 from cursus.errors import CheckpointWarning, LedgerError, LedgerWarning, SettingsError, StateError
 from cursus.metrics import CurriculumStatistics
@@ -25,6 +26,7 @@ from cursus.replay import replay
 from cursus.runs import RunFolder, read_events
 from cursus.runs.checkpoint import encode, list_checkpoints
 from cursus.types import Draw
+from worlds import Corridor
 
 
 def staged(threshold: float = 0.6) -> cursus.Staged:
@@ -505,3 +507,44 @@ def test_a_forked_process_does_not_keep_the_run_of_its_parent(tmp_path: Path) ->
         os.close(writing)
         os.waitpid(child, 0)
         os.close(reading)
+
+
+# ---- environments
+
+
+def test_environments_beyond_65536_get_their_tickets_again(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run")
+    given = teacher.assign([0, 70_000, 1_000_000])
+    abandon(teacher)
+    with cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run", resume=True) as resumed:
+        assert resumed.assign([0, 70_000, 1_000_000]).tickets.tolist() == given.tickets.tolist()
+        assert resumed.counts.lost == 0
+
+
+@pytest.mark.parametrize(("before", "now"), [(4, 2), (2, 4)])
+def test_another_number_of_environments_is_recorded_as_a_decision(tmp_path: Path, before: int, now: int) -> None:
+    for num_envs in (before, now, now):
+        envs = cursus.make_vec(
+            Corridor, num_envs, curriculum=cursus.Uniform(3), run=tmp_path / "run", resume=True, num_workers=0
+        )
+        envs.reset(seed=0)
+        for _ in range(30):
+            envs.step(np.ones(num_envs, dtype=np.int64))
+        assert set(envs.teacher.in_flight().values()) == set(range(num_envs))
+        envs.close()
+    changes = [event["text"] for event in read_events(tmp_path / "run") if event.get("kind") == "settings"]
+    assert changes == [f"settings changed on resume: num_envs is {now}, the run has {before}"]
+    assert replay(tmp_path / "run").same
+
+
+def test_a_single_environment_is_resumed_too(tmp_path: Path) -> None:
+    for expected in (0, 3, 6):
+        env = CurriculumEnv(Corridor(), staged(), run=tmp_path / "run", resume=True)
+        assert env.teacher.counts.finished == expected
+        for _ in range(3):
+            env.reset(seed=0)
+            over = False
+            while not over:
+                _, _, terminated, truncated, _ = env.step(1)
+                over = terminated or truncated
+        env.close()

@@ -55,7 +55,7 @@ class Duel(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         assert seed is not None
         assert options is not None
-        self.task = options["task"]
+        self.task = options["task"].params
         self.diary.resets.append((seed, self.task))
         if self.trouble == "reset":
             raise RuntimeError("the hall is closed")

@@ -18,7 +18,8 @@ from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
 from cursus.metrics import definition, read_metrics
-from cursus.runs import read_events
+from cursus.runs import RunFolder, checkpoint, read_events
+from cursus.teacher import Teacher
 from cursus.training import Score, hockey_tasks, train
 from cursus.training.build import build_curriculum
 from cursus.training.evaluations import Evaluation, Evaluations
@@ -309,22 +310,52 @@ def practise(run: str) -> None:
     train(config(), num_envs=4, num_workers=1, run=run, settings=settings)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_training_that_is_killed_goes_on_with_the_same_decisions(how: signal.Signals, tmp_path: Path) -> None:
+def rows(run: Path) -> list[dict[str, float]]:
+    """What was reported, but for how long it took."""
+    return [
+        {key: value for key, value in row.items() if not key.startswith("time")} for row in read_metrics(run / "metrics.jsonl")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "times", "code"),
+    [
+        (signal.SIGKILL, 1, -signal.SIGKILL),
+        (signal.SIGINT, 1, 1),
+        (signal.SIGINT, 5, 1),
+        (signal.SIGTERM, 1, 128 + signal.SIGTERM),
+    ],
+)
+def test_a_training_that_is_killed_goes_on_with_the_same_decisions(
+    how: signal.Signals, times: int, code: int, tmp_path: Path
+) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
     process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
     process.start()
     wait_for_checkpoints(run)
-    os.kill(process.pid or 0, how)
-    process.join(30)
-    ended = process.exitcode is not None
+    for _ in range(times):
+        os.kill(process.pid or 0, how)
+    process.join(60)
+    ended = process.exitcode
     process.kill()
-    assert ended
-    result = train(resume=run, num_workers=0, settings=["training.steps=2400", "evaluation.every=0"])
-    steps = result.steps
+    assert ended == code
+    newest = checkpoint.read(checkpoint.list_checkpoints(RunFolder(run).checkpoints)[-1])
+    if how != signal.SIGKILL:
+        finished = sum(len(event["ticket"]) for event in read_events(run) if event["event"] == "finish")
+        assert newest["tickets"]["counts"]["finished"] == finished, "the last checkpoint has everything"
+    steps = newest["caller"]["steps"] + 1200
+    train(resume=run, num_workers=0, settings=[f"training.steps={steps}", "evaluation.every=0"])
     train(config(), num_envs=4, num_workers=0, run=whole, settings=[f"training.steps={steps}", "evaluation.every=0"])
     assert decisions(run) == decisions(whole)
     assert np.array_equal(weights(run), weights(whole))
+    assert rows(run) == rows(whole)
+
+
+def test_a_training_that_was_stopped_while_its_workers_started_can_be_started_again(tmp_path: Path) -> None:
+    plan, _ = read_plan(config())
+    Teacher(build_curriculum(plan), run=tmp_path / "run", seed=plan.seed)._abandon()
+    settings = ["training.steps=40", "evaluation.every=0"]
+    assert train(config(), num_envs=4, num_workers=0, run=tmp_path / "run", settings=settings).steps == 40
 
 
 def test_the_best_weights_and_their_checkpoint_are_kept(tmp_path: Path) -> None:
@@ -390,7 +421,7 @@ def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None
         train(resume=run)
 
 
-EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").iterdir())
+EXAMPLES = sorted(path for path in (Path(__file__).parent.parent.parent / "examples").iterdir() if path.suffix != ".py")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
@@ -411,7 +442,7 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
     spec: dict[str, Any] = {
         "agent": {"type": "DDDQN", "hidden": [16], "batch_size": 16},
         "curriculum": {"type": "Uniform", "tasks": {"type": "Named", "names": {"only": {}}}},
-        "environment": {"id": "CartPole-v1"},
+        "environment": {"id": "CartPole-v1", "ignore_task": True},
         "training": {"steps": 600, "learning_starts": 200, "updates_per_env_step": 0.1},
     }
     gated = {**spec, "curriculum": {"type": "Staged", "stages": ["only"]}}

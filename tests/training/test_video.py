@@ -40,7 +40,7 @@ class Sunset(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self.steps, self.task = 0, (options or {}).get("task")
+        self.steps, self.task = 0, options["task"].params if options else None
         return np.zeros(1, np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

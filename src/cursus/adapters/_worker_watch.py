@@ -6,7 +6,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -33,6 +33,10 @@ class WorkerWatch:
         self._over = False
         if self._processes:
             threading.Thread(target=self._look, name="cursus watch", daemon=True).start()
+
+    def guarded(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        """`act` under `guard`; itself where there is nothing to watch."""
+        return self.guard()(act) if self._processes else act
 
     @contextmanager
     def guard(self) -> Iterator[None]:

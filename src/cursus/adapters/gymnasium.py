@@ -60,7 +60,7 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return told if self._stage is None else {**told, "stage": self._stage}
 
     def _with_episode(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {"episode": {"r": self._return, "l": self._length}, **info}
+        return {"episode": {"r": float(self._return), "l": self._length}, **info}
 
 
 class CurriculumEnv(_TaskEnv):
@@ -186,6 +186,7 @@ class TaskHolder(_TaskEnv):
 
     def __init__(self, env: gymnasium.Env[Any, Any], *, set_task: SetTask = None) -> None:
         super().__init__(env, set_task)
+        self._step = env.step
         self._number = 0
         self._held: tuple[int, Task, str | None] | None = None
         self._ticket: int | None = None
@@ -207,5 +208,23 @@ class TaskHolder(_TaskEnv):
         self._ticket, task, self._stage = self._held
         return task
 
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Step; the final info has the ticket, and return and length as the environment gave them."""
+        result = self._step(action)
+        self._return += result[1]  # type: ignore[operator]
+        self._length += 1
+        if result[2] or result[3]:
+            return (*result[:4], self._end(result[4]))
+        return result
+
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**info, TICKET_KEY: self._ticket}
+        return {**self._told(self._task), **self._with_episode(info), TICKET_KEY: self._ticket}
+
+
+def wrapper_names(env: gymnasium.Env[Any, Any]) -> set[str]:
+    """The full names of all classes that the wrappers around `env` are of."""
+    names: set[str] = set()
+    while isinstance(env, gymnasium.Wrapper):
+        names |= {f"{kind.__module__}.{kind.__qualname__}" for kind in type(env).__mro__}
+        env = env.env
+    return names

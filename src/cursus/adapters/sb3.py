@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
+import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from cursus.adapters._worker_watch import WorkerWatch
-from cursus.adapters.gymnasium import TICKET_KEY
+from cursus.adapters.gymnasium import TICKET_KEY, wrapper_names
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError, StateError
-from cursus.settings import check_count
+from cursus.metrics import CurriculumStatistics
+from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector import Processes, Serial
@@ -23,15 +28,35 @@ from cursus.verbosity import log
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
     from cursus.adapters._sb3_state import load_model, model_state
 except ImportError:
     raise MissingExtra("stable-baselines3", "sb3") from None
 
+_STATS = "env_curriculum_stats"
+_WIDTH_OF_TABLE = 33  # SB3's table cuts off longer names, and fails where two are then the same
 
-class SB3VecEnv(VecEnv):
+
+class _TaughtVecEnv(VecEnv):
+    """Environments of SB3's kind whose tasks a teacher assigns."""
+
+    _statistics: CurriculumStatistics | None = None
+
+    @property
+    @abstractmethod
+    def teacher(self) -> Teacher:
+        """Who assigns the tasks."""
+
+    @property
+    def statistics(self) -> CurriculumStatistics:
+        """Metrics of what is taught here, by label, from the moment when they are first asked for."""
+        if self._statistics is None:
+            self._statistics = self.teacher.observe(CurriculumStatistics(self.teacher.curriculum))
+        return self._statistics
+
+
+class SB3VecEnv(_TaughtVecEnv):
     """One of our vector environments as an SB3 `VecEnv`. Nothing is ever stale.
 
     What was decided in a step is in the info of its first environment that ended, under `"decisions"`.
@@ -46,6 +71,11 @@ class SB3VecEnv(VecEnv):
     """
 
     def __init__(self, envs: Serial | Processes) -> None:
+        if not isinstance(envs, Serial | Processes):
+            raise SettingsError(
+                f"SB3VecEnv is for what cursus.make_vec(…) gives, got {type(envs).__name__}. Around a VecEnv of SB3's own put "
+                "CurriculumVecEnvWrapper(venv, curriculum)."
+            )
         if envs.metadata["autoreset_mode"].name != "SAME_STEP":
             raise SettingsError('SB3 expects environments that reset in the same step: make_vec(…, autoreset="same_step").')
         self.envs = envs
@@ -61,9 +91,7 @@ class SB3VecEnv(VecEnv):
     def reset(self) -> Any:
         """Begin new episodes everywhere."""
         seeds = self._seeds if any(seed is not None for seed in self._seeds) else None
-        if any(options != self._options[0] for options in self._options):
-            raise SettingsError("set_options() must give the same options to every environment.")
-        observations, infos = self.envs.reset(seed=seeds, options=self._options[0] or None)
+        observations, infos = self.envs.reset(seed=seeds, options=self._options)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [_info_of(infos, env) for env in range(self.num_envs)]
@@ -71,6 +99,9 @@ class SB3VecEnv(VecEnv):
 
     def step_async(self, actions: Any) -> None:
         """Let the environments begin to step."""
+        if isinstance(actions, list):  # one for each environment, where ours take arrays nested like the space
+            space = self.action_space
+            actions = concatenate(space, actions, create_empty_array(space, self.num_envs))  # type: ignore[arg-type]
         self.envs.step_async(actions)
 
     def step_wait(self) -> Any:
@@ -102,35 +133,43 @@ class SB3VecEnv(VecEnv):
         """End everything."""
         self.envs.close()
 
+    def _numbers(self, indices: Any) -> list[int]:
+        try:
+            return [range(self.num_envs)[index] for index in self._get_indices(indices)]
+        except IndexError:
+            raise SettingsError(f"indices={indices!r} must be those of {self.num_envs} environments.") from None
+
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """Read an attribute of some environments."""
-        return list(self.envs.call_some(list(self._get_indices(indices)), attr_name))
+        return list(self.envs.call_some(self._numbers(indices), attr_name))
 
     def has_attr(self, attr_name: str) -> bool:
         """Whether every environment has this attribute."""
-        try:
-            self.get_attr(attr_name)
-        except Exception as error:
-            if "AttributeError" in str(error):
-                return False
-            raise
-        return True
+        return all(self.env_method("has_wrapper_attr", attr_name))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Set an attribute of some environments."""
-        numbers = list(self._get_indices(indices))
+        numbers = self._numbers(indices)
         self.envs.set_attr_some(numbers, attr_name, [value] * len(numbers))
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
         """Call a method of some environments."""
-        return list(self.envs.call_some(list(self._get_indices(indices)), method_name, *method_args, **method_kwargs))
+        return list(self.envs.call_some(self._numbers(indices), method_name, *method_args, **method_kwargs))
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """True for `Monitor`, whose statistics are recorded here; no other wrapper is known."""
-        return [wrapper_class is Monitor] * len(list(self._get_indices(indices)))
+        """Whether environments are wrapped in this class, or one that is derived from it."""
+        name = f"{wrapper_class.__module__}.{wrapper_class.__qualname__}"
+        return [name in names for names in self.envs.call_some(self._numbers(indices), wrapper_names)]
+
+    def get_images(self) -> Sequence[Any]:
+        """A picture of every environment, if their render mode is `"rgb_array"`."""
+        if self.render_mode != "rgb_array":
+            warnings.warn(f"the render mode is {self.render_mode}: images need 'rgb_array'.", stacklevel=2)
+            return [None] * self.num_envs
+        return self.env_method("render")
 
 
-class CurriculumVecEnvWrapper(VecEnvWrapper):
+class CurriculumVecEnvWrapper(_TaughtVecEnv):
     """A curriculum over the `DummyVecEnv` or `SubprocVecEnv` that you already have.
 
     Its environments must be wrapped in `cursus.adapters.gymnasium.TaskHolder`, which holds the task of the next episode:
@@ -142,8 +181,11 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
     The processes behind a `SubprocVecEnv` are watched: one that dies, or does not answer in time, is a `WorkerError` that
     names it, where SB3 alone would wait for ever.
 
+    To SB3 this is a vector environment, not one of its wrappers: `VecMonitor`, `VecFrameStack` and `VecNormalize` go around
+    it, and environments for evaluation need nothing in its place.
+
     Args:
-        venv: the vector environment.
+        venv: the vector environment. `VecNormalize` belongs above, not here.
         curriculum: what chooses the tasks; it belongs to this wrapper's teacher until `close`.
         run: folder of the record (default None: nothing is recorded).
         resume: whether to go on with the run in this folder, if there is one (default False); see `Teacher.resume`.
@@ -166,20 +208,30 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         score: ReadScore = None,
         timeout_s: float | None = 60.0,
     ) -> None:
+        _check_venv(venv)
+        if timeout_s is not None:
+            check_positive("timeout_s", timeout_s)
+        if run is not None:
+            check_kind("run", run, (str, PathLike), '"runs/first"')
+        self.venv = venv
         self._watch = WorkerWatch(venv.unwrapped, timeout_s)
-        super().__init__(venv)
+        self._step_async, self._step_wait = self._watch.guarded(venv.step_async), self._watch.guarded(venv.step_wait)
+        super().__init__(venv.num_envs, venv.observation_space, venv.action_space)
         if not venv.has_attr("hold"):
             raise SettingsError("wrap each environment in cursus.adapters.gymnasium.TaskHolder, so that it can hold a task.")
-        self.teacher = Teacher(curriculum, run=run, resume=resume, seed=seed, ahead=1)
+        self._teacher = Teacher(curriculum, run=run, resume=resume, seed=seed, ahead=1)
         self.teacher.expect_envs(self.num_envs)
         self.stale_starts = 0
         self._interface = TaskInterface(curriculum.tasks, success=success, score=score, needs=curriculum.needs)
         self._running = np.full(self.num_envs, -1, dtype=np.int64)
         self._ahead = np.full(self.num_envs, -1, dtype=np.int64)
-        self._returns = np.zeros(self.num_envs)
-        self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         for env in range(self.num_envs):
             self.env_method("take_number", env, indices=[env])
+
+    @property
+    def teacher(self) -> Teacher:
+        """Who assigns the tasks."""
+        return self._teacher
 
     def reset(self) -> Any:
         """Begin new episodes everywhere."""
@@ -192,35 +244,33 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         with self._watch.guard():
             observations = self.venv.reset()
         self._running[:] = self._ahead
-        self._returns[:] = 0.0
-        self._lengths[:] = 0
         self._draw_ahead(everyone)
+        self.reset_infos = self.venv.reset_infos
         return observations
 
     def step_async(self, actions: Any) -> None:
         """Let the environments begin to step."""
-        with self._watch.guard():
-            self.venv.step_async(actions)
+        self._step_async(actions)
 
     def step_wait(self) -> Any:
         """What the step brought; ends are reported, and the next tasks handed out."""
-        with self._watch.guard():
-            observations, rewards, dones, infos = self.venv.step_wait()
-        self._returns += rewards
-        self._lengths += 1
-        ended = np.flatnonzero(dones)
-        if len(ended):
-            self._settle(ended, infos)
+        observations, rewards, dones, infos = self._step_wait()
+        if 1 in dones.tobytes():  # a tenth of what dones.any() costs
+            self._settle(np.flatnonzero(dones), infos)
         return observations, rewards, dones, infos
 
     def _settle(self, ended: IntArray, infos: Sequence[dict[str, Any]]) -> None:
         results = [self._result(env, infos[env]) for env in ended.tolist()]
         success, returns, lengths, scores = zip(*results, strict=True)
-        decisions = self.teacher.report(self._running[ended], success=success, returns=returns, lengths=lengths, scores=scores)
+        decisions = self.teacher.report(
+            self._running[ended],
+            success=success,
+            returns=returns,
+            lengths=lengths,
+            scores=None if self._interface.score is None else scores,
+        )
         self._running[ended] = self._ahead[ended]
         self._ahead[ended] = -1
-        self._returns[ended] = 0.0
-        self._lengths[ended] = 0
         if decisions:
             self.stale_starts += len(ended)
             self.teacher.withdraw(self._ahead[self._ahead >= 0])
@@ -234,10 +284,8 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
                 f"environment {env} ended ticket {info.get(TICKET_KEY)}, expected {self._running[env]}: it was reset by "
                 "somebody else, or is not wrapped in TaskHolder."
             )
-        episode = info.get("episode", {"r": float(self._returns[env]), "l": int(self._lengths[env])})
-        told = {**info, "episode": episode}
-        success, score = self._interface.read_result(told)
-        return success, float(episode["r"]), int(episode["l"]), score
+        success, score = self._interface.read_result(info)
+        return success, float(info["episode"]["r"]), int(info["episode"]["l"]), score
 
     def _draw_ahead(self, envs: IntArray) -> None:
         given = self.teacher.assign(envs)
@@ -262,18 +310,62 @@ class CurriculumVecEnvWrapper(VecEnvWrapper):
         with self._watch.guard():
             self.venv.set_attr(attr_name, value, indices)
 
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether every environment has this attribute."""
+        with self._watch.guard():
+            return bool(self.venv.has_attr(attr_name))
+
+    def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
+        """Whether environments are wrapped in this class."""
+        with self._watch.guard():
+            return list(self.venv.env_is_wrapped(wrapper_class, indices=indices))
+
+    def get_images(self) -> Sequence[Any]:
+        """A picture of every environment, if their render mode is `"rgb_array"`."""
+        with self._watch.guard():
+            return list(self.venv.get_images())
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Seed every environment at the next reset."""
+        return list(self.venv.seed(seed))
+
+    def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
+        """Give every environment options for the next reset."""
+        self.venv.set_options(options)
+
     def close(self) -> None:
         """End everything, also after a worker was lost."""
         self.teacher.close()
         self._watch.close(self.venv)
 
 
+def _check_venv(venv: Any) -> None:
+    """Refuse what is no SB3 environment, and one whose rewards were changed before we see them."""
+    if not isinstance(venv, VecEnv):
+        raise SettingsError(
+            f"CurriculumVecEnvWrapper goes around a VecEnv of SB3, got {type(venv).__name__}. Environments of ours get the "
+            'curriculum when they are made: SB3VecEnv(cursus.make_vec(…, curriculum=…, autoreset="same_step")).'
+        )
+    inner: Any = venv
+    while isinstance(inner, VecEnvWrapper):
+        if isinstance(inner, VecNormalize):
+            raise SettingsError(
+                "VecNormalize below the curriculum would hide the true returns from it. The right order is "
+                "VecNormalize(CurriculumVecEnvWrapper(DummyVecEnv(…), curriculum))."
+            )
+        inner = inner.venv
+
+
 class CurriculumCallback(BaseCallback):
     """Logs `curriculum/…` at the end of every rollout, and saves model and curriculum together, so that a run can be resumed.
 
-    A checkpoint is one cut of the model (weights, optimisers, counters, random streams), the statistics of `VecNormalize` and
-    the teacher, taken between two rollouts. When `learn` begins in environments that were made with `resume=True`, all of it
-    is loaded: the same script, started again, goes on where it was and stops at the same number of steps.
+    **Logged** are, with stages, the present one, the success of each and the mix; otherwise by label success, share of what was
+    drawn in this rollout, progress where the curriculum measures it, and how evenly labels were drawn (`entropy`, 1 is evenly).
+    Always: episodes, tickets in flight, stale starts.
+
+    **Saved** is one cut of the model (weights, optimisers, counters, random streams), the statistics of `VecNormalize` and the
+    teacher, between two rollouts. When `learn` begins in environments that were made with `resume=True`, all of it is loaded:
+    the same script, started again, goes on where it was and stops at the same number of steps.
 
     Args:
         envs: the environments that are trained on.
@@ -281,6 +373,7 @@ class CurriculumCallback(BaseCallback):
             model is not saved here. Without a run folder nothing is.
         save_replay_buffer: whether the replay buffer of an off-policy algorithm is saved too, which may be large (default
             False).
+        max_labels: number of labels that get curves of their own, those with the most episodes, at least 1 (default 20).
         verbose: SB3's level of output, from 0 to 2 (default 0).
     """
 
@@ -290,14 +383,17 @@ class CurriculumCallback(BaseCallback):
         *,
         save_every: int | None = 20_000,
         save_replay_buffer: bool = False,
+        max_labels: int = 20,
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
         if save_every is not None:
             check_count("save_every", save_every)
-        self._envs, self._teacher = envs, envs.teacher
+        check_count("max_labels", max_labels)
+        self._envs, self._teacher, self._statistics = envs, envs.teacher, envs.statistics
         self._save_every = None if envs.teacher.run is None else save_every
         self._save_replay_buffer = save_replay_buffer
+        self._max_labels = max_labels
         self._saved = 0
 
     def _init_callback(self) -> None:
@@ -330,22 +426,53 @@ class CurriculumCallback(BaseCallback):
         self._teacher.checkpoint({"sb3": model_state(self.model, replay_buffer=self._save_replay_buffer)})
 
     def _on_rollout_end(self) -> None:
-        for name, value in curriculum_metrics(self._teacher).items():
-            self.logger.record(f"curriculum/{name}", value)
+        for name, value in curriculum_metrics(self._teacher, self._statistics, self._max_labels).items():
+            unseen = ("stdout", "log") if len(name) > _WIDTH_OF_TABLE else None
+            self.logger.record(f"curriculum/{name}", value, exclude=unseen)
         if isinstance(self._envs, CurriculumVecEnvWrapper):
             self.logger.record("curriculum/stale_starts", self._envs.stale_starts)
 
 
-def curriculum_metrics(teacher: Teacher) -> dict[str, Any]:
-    """What is worth a curve: episodes, tickets in flight, the success of each stage, the present stage and its mix."""
+def curriculum_metrics(teacher: Teacher, statistics: CurriculumStatistics, max_labels: int) -> dict[str, Any]:
+    """What is worth a curve since the last call.
+
+    Args:
+        teacher: who assigns the tasks.
+        statistics: what observes it.
+        max_labels: number of labels that get curves of their own.
+    """
     metrics: dict[str, Any] = {"episodes": teacher.counts.finished, "in_flight": teacher.counts.in_flight}
-    for index, row in enumerate(teacher.curriculum.status().get("stages", [])):
+    reported = statistics.report()
+    stages = teacher.curriculum.status().get("stages", [])
+    metrics.update(_of_stages(stages) if stages else _of_labels(reported, max_labels))
+    metrics["entropy"] = reported["overview/sampling_entropy_normalized"]
+    return metrics
+
+
+def _of_stages(stages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The success of each stage, the present one and its mix."""
+    metrics: dict[str, Any] = {}
+    for index, row in enumerate(stages):
         if row["success"] is not None:
             metrics[f"success/{row['stage']}"] = row["success"]
         if row["status"] in ("current", "graduated"):
             metrics["stage"] = index
             metrics["mix"] = row["mix"]
     return metrics
+
+
+def _of_labels(reported: dict[str, float], max_labels: int) -> dict[str, Any]:
+    """Success, share and progress of the labels with the most episodes."""
+
+    def by_label(name: str) -> dict[str, float]:
+        stem = f"{_STATS}/{name}/"
+        return {key.removeprefix(stem): value for key, value in reported.items() if key.startswith(stem)}
+
+    episodes, drawn = by_label("per_label_completion_counts"), by_label("per_label_samples_this_epoch")
+    shares = {label: count / (sum(drawn.values()) or 1.0) for label, count in drawn.items()}
+    kept = {label for label in sorted(episodes, key=lambda label: -episodes[label])[:max_labels] if episodes[label]}
+    curves = {"success": by_label("per_label_success"), "share": shares, "progress": by_label("per_label_lp_scores")}
+    return {f"{name}/{label}": value for name, curve in curves.items() for label, value in curve.items() if label in kept}
 
 
 def _info_of(infos: dict[str, Any], env: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,10 +13,12 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from cursus._platform import num_cores
 from cursus.cli import comparison, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
 from cursus.sim.worlds import CURRICULA, WORLDS
+from cursus.verbosity import quiet
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
 Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
@@ -190,7 +191,7 @@ def compare(
     rows = comparison.run_comparison(
         _console(as_json),
         comparison.read_comparison(config, given),
-        processes=processes or len(os.sched_getaffinity(0)),
+        processes=processes or num_cores(),
         out=out,
     )
     if as_json:
@@ -300,7 +301,7 @@ def _with_agents() -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: errors are one line, and what to do about them; so are warnings."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), quiet():
             warnings.simplefilter("always", CursusWarning)
             warnings.showwarning = _print_warning
             app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cursus import config
+from cursus._platform import num_cores
 from cursus.cli import output
 from cursus.cli.output import command_name, folder_name, make_room, write_summary
 from cursus.cli.runs import plain
@@ -161,7 +161,7 @@ def _train(console: Console, plan: Mapping[str, Any], demo_runs: Sequence[DemoRu
             id(each): bar.add_task(_name(each), total=plan["training"]["steps"], told="", start=False) for each in demo_runs
         }
         while waiting or running:
-            while waiting and len(running) < len(os.sched_getaffinity(0)):
+            while waiting and len(running) < num_cores():
                 running.append(waiting.pop(0))
                 running[-1].start(plan["num_envs"])
                 bar.start_task(tasks[id(running[-1])])

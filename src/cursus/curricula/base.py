@@ -141,7 +141,7 @@ class Curriculum(ABC):
         """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
 
     def stages_of(self, tags: IntArray) -> list[str] | None:
-        """The stage or phase that each of these draws was for, by its tag; None if there are no stages here."""
+        """The stage or phase that draws with these `tags` were for, shape (n,); None if there are no stages here."""
         return None
 
     @abstractmethod

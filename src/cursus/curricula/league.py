@@ -201,7 +201,7 @@ class League(Curriculum):
         return Draw(tasks, draw.tags)
 
     def stages_of(self, tags: IntArray) -> list[str] | None:
-        """Those of the curriculum."""
+        """Those of the curriculum, by these `tags`."""
         return self._curriculum.stages_of(tags)
 
     def _meet(self, strategies: Strategies, how: float, who: float) -> int:

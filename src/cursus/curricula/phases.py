@@ -209,7 +209,7 @@ class Phases(Curriculum):
         return Draw(draw.tasks, self._tags.pack(self._now, rest=draw.tags))
 
     def stages_of(self, tags: IntArray) -> list[str]:
-        """The names of the phases."""
+        """The names of the phases that draws with these `tags` were for."""
         return [self._phases[self._tags.unpack(tag)[0]].name for tag in tags.tolist()]
 
     def update(self, episodes: Episodes) -> list[Decision]:

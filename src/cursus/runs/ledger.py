@@ -35,7 +35,7 @@ _MOST_DIGITS = 20
 _MOST_EVENTS = 1 << 62
 _MOST_BRACKETS = 64  # a line with more of them may be nested too deeply
 _DECISION: dict[Any, Shape] = {"kind": str, "ticket": int, "text": str, "evidence": dict, "time": float}
-_UNUSED = ("start", "checkpoint", "resume")  # the events of a run in which nothing was assigned
+_UNUSED = ("start", "num_envs", "checkpoint", "resume")  # the events of a run in which nothing was assigned
 
 
 class Ledger:

@@ -30,6 +30,7 @@ from cursus.teacher import Teacher
 from cursus.teacher.resume import changed_settings
 from cursus.types import FloatArray, IntArray, Tree
 from cursus.vector import make_vec
+from cursus.verbosity import quiet
 
 Output = Literal["csv", "tensorboard", "wandb"]
 _SHOWN_TASKS = 100
@@ -120,6 +121,7 @@ class _Agent:
         self.steps = int(state["steps"])
 
 
+@quiet()
 def simulate(
     world: World,
     curriculum: Curriculum | str,

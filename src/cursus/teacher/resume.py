@@ -40,6 +40,7 @@ def describe_run(curriculum: Curriculum, *, seed: int, max_lag: int | None, ahea
         "seed": seed,
         "max_lag": max_lag,
         "ahead": ahead,
+        "num_envs": None,
         "curriculum": describe(curriculum),
         "fingerprint": curriculum.tasks.fingerprint,
     }
@@ -91,7 +92,8 @@ def settings_of(state: Tree, path: Path, folder: RunFolder) -> dict[str, Any]:
         settings: dict[str, Any] = state["settings"]
         if settings["id"] != folder.read_config()["id"]:
             raise StateError("it belongs to another run")
-        return {name: settings[name] for name in ("schema", "id", "seed", "max_lag", "ahead", "curriculum", "fingerprint")}
+        names = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
+        return {name: settings[name] for name in names}
     except (CursusError, KeyError, TypeError) as error:
         raise StateError(f"checkpoint {path} does not fit this run: {error}.") from error
 
@@ -165,6 +167,8 @@ class Replayed:
 
     end: int
     """The number of the event after the last that was applied."""
+    num_envs: int | None = None
+    """How many environments there were last, if that was said."""
     results: int = 0
     """How many results the curriculum was shown."""
     decisions: list[Decision] = field(default_factory=list)
@@ -220,6 +224,8 @@ def _apply(
     if kind == "decision":
         _compare(event, done)
         return
+    if kind == "num_envs":
+        done.num_envs = int(event["num_envs"])
     released = enter(book, event)
     for observer in observers if "task" in event else ():
         observer.assigned(_ints(event["task"]))

@@ -234,6 +234,7 @@ class Teacher:
             given = {"seed": seed, "max_lag": max_lag, "ahead": ahead}
             kept = {name: before[name] if value is None else value for name, value in given.items()}
             self._prepare(curriculum, **kept, run_id=before["id"])
+            self._settings["num_envs"] = before["num_envs"]
         except BaseException:
             ledger.abandon()
             raise
@@ -243,6 +244,7 @@ class Teacher:
             self._load(state, path, changes)
             done = self._go_forward(ledger.folder, state, changes) if forward else Replayed(end=state["position"])
             set_aside = sum(count_results(event) for event in events_since(ledger.folder, done.end))
+            self._settings["num_envs"] = done.num_envs or before["num_envs"]
             resumed = {"cut": done.end, "checkpoint": path.name, "forward": forward, "set_aside": set_aside}
             ledger.write("resume", {**resumed, "torn_bytes": torn_bytes, "time": time.time()}, urgent=True)
             self._conclude(NO_EPISODES, done.unrecorded)
@@ -458,11 +460,14 @@ class Teacher:
         Args:
             num_envs: environments 0 to `num_envs` - 1 are here; the tickets of others are taken back.
         """
-        before = self._book.num_own_envs
+        before, self._settings["num_envs"] = self._settings["num_envs"], num_envs
         where = "not recorded" if self.run is None else f"recorded in {self.run}"
         over = f"{num_envs} environment{'s' * (num_envs > 1)}"
         log.info("[curriculum] %s over %s, %s", type(self._curriculum).__name__, over, where)
-        if before in (0, num_envs):
+        if before == num_envs:
+            return
+        self._journal.ledger.write("num_envs", {"num_envs": num_envs})
+        if before is None:
             return
         if gone := [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]:
             self.withdraw(gone)

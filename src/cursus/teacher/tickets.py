@@ -78,11 +78,6 @@ class TicketBook:
         return len(self._held)
 
     @property
-    def num_own_envs(self) -> int:
-        """How many environments the teacher itself has assigned tickets to."""
-        return 1 + max((env for env in self._held if env < REMOTE_ENVS), default=-1)
-
-    @property
     def max_lag(self) -> int:
         """How many newer tickets may be handed out while an episode is waited for."""
         return LAG_PER_ENV * max(len(self._held), 1) if self._max_lag is None else self._max_lag

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import index
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -20,7 +20,8 @@ from cursus.randomness import check_seed, episode_seed
 from cursus.settings import check_count, check_positive
 from cursus.teacher import Teacher
 from cursus.types import BoolArray, Decision, FloatArray, IntArray
-from cursus.vector.env_group import EnvInfo
+from cursus.vector.env_group import EnvDescription, EnvInfo, InfoKeys
+from cursus.vector.errors import AlreadyPending, Closed, NotPending, StillPending
 from cursus.vector.step_buffer import StepBuffer
 from cursus.vector.worker import context_of
 
@@ -45,7 +46,7 @@ class VectorSettings:
     """When an environment whose episode has ended begins the next one."""
     seed: int | None = None
     """The seed of the first reset."""
-    info_keys: tuple[str, ...] = ()
+    info_keys: InfoKeys = ()
     """What the infos of steps keep."""
     copy: bool = True
     """Whether observations are copied out of the buffer."""
@@ -89,7 +90,8 @@ class State(Enum):
 
     NEW = "the environments must be reset before their first step."
     READY = ""
-    STEPPING = "a step is under way: call step_wait() first."
+    STEPPING = "step"
+    RESETTING = "reset"
     BROKEN = (
         "something failed or was interrupted half-way, so the environments are no longer synchronised. "
         "Close them and make new ones."
@@ -129,7 +131,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        first: gymnasium.Env[Any, Any],
+        first: EnvDescription,
         buffer: StepBuffer,
         num_envs: int,
         settings: VectorSettings,
@@ -157,16 +159,19 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self._state = State.NEW
         self._whole = _Whole(self)
         self._any_waiting = False
+        self._resetting = NOBODY
         self.raw_infos: list[EnvInfo] = []
         """The infos of the last step as the environments gave them, one by one."""
 
     # ---- what subclasses do
 
     @abstractmethod
-    def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
-    ) -> tuple[list[EnvInfo], IntArray]:
-        """Reset these environments; their infos, and those whose worker was lost."""
+    def _begin_reset(self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> None:
+        """Let these environments begin to reset, with a seed and options for each."""
+
+    @abstractmethod
+    def _finish_reset(self) -> tuple[list[EnvInfo], IntArray]:
+        """Wait for those that reset; their infos, and those whose worker was lost."""
 
     @abstractmethod
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
@@ -186,24 +191,44 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     @abstractmethod
     def _is_done_within(self, timeout_s: float) -> bool:
-        """Wait so long at most until all workers have done their step; whether they have."""
+        """Wait so long at most until all workers have done what they were asked; whether they have."""
 
     # ---- Gymnasium's interface
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin new episodes.
 
         Args:
             seed: one integer, from which environment i gets `seed + i`, or a list of one for each (default None: at the
                 first reset the seed of `make_vec`, then none).
-            options: for the environments' own `reset`; a boolean array under `"reset_mask"`, shape (num_envs,), says which
-                environments are meant (default None: all).
+            options: for the environments' own `reset`, one dict or a list of one for each; a boolean array under
+                `"reset_mask"` of the one dict, shape (num_envs,), says which environments are meant (default None: all).
         """
-        self._require("reset", State.NEW, State.READY)
-        chosen = dict(options or {})
-        mask = chosen.pop("reset_mask", None)
+        self._begin_reset_of("reset", seed, options)
+        return self.reset_wait()
+
+    def reset_async(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | Sequence[dict[str, Any]] | None = None,
+    ) -> None:
+        """Let the workers begin to reset, and return at once; `reset_wait` gives what came of it.
+
+        Args:
+            seed: as in `reset`.
+            options: as in `reset`.
+        """
+        self._begin_reset_of("reset_async", seed, options)
+
+    def _begin_reset_of(self, act: str, seed: Any, options: Any) -> None:
+        self._require(act, State.NEW, State.READY)
+        each, mask = _options(options, self.num_envs)
         numbers = np.arange(self.num_envs) if mask is None else np.flatnonzero(_mask(mask, self.num_envs))
         if seed is None and self._state is State.NEW and not self.settings.seed_episodes:
             seed = self.settings.seed
@@ -212,17 +237,30 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError("the first reset must be of all environments: leave reset_mask out.")
         with self._whole:
             self._assign_anew(numbers)
-            infos, lost = self._reset_envs(numbers, seeds, chosen)
-            self._buffer.waiting[numbers] = False
+            self._begin_reset(numbers, seeds, [each[env] for env in numbers.tolist()])
+            self._resetting = numbers
+            self._whole.then = State.RESETTING
+
+    def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
+        """What came of the reset that `reset_async` began.
+
+        Args:
+            timeout: seconds to wait for the workers, as in `step_wait` (default None: until they are done, or lost).
+        """
+        self._wait_for("reset", State.RESETTING, timeout)
+        with self._whole:
+            infos, lost = self._finish_reset()
+            self._buffer.waiting[self._resetting] = False
             told: dict[str, Any] = {}
             while len(lost := lost[~self._buffer.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
                 self._settle(lost, lost)
                 self._assign(lost[self._tickets[lost] == _NO_TICKET])
                 told = self._merge(told, [], lost)
-                more, lost = self._reset_envs(lost, [None] * len(lost), {})
+                self._begin_reset(lost, [None] * len(lost), [{}] * len(lost))
+                more, lost = self._finish_reset()
                 infos += more
             told = self._merge(told, infos)
-            self._tell_tasks(told, self._episodes_of(numbers))
+            self._tell_tasks(told, self._episodes_of(self._resetting))
             return self._observations(), told
 
     def step(self, actions: Any) -> StepResult:
@@ -231,7 +269,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             actions: one action per environment, as `action_space` says.
         """
-        self._take_actions(actions)
+        self._take_actions("step", actions)
         with self._whole:
             self._resample()
             return self._conclude(self._step_envs())
@@ -244,7 +282,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             actions: one action per environment, as `action_space` says.
         """
-        self._take_actions(actions)
+        self._take_actions("step_async", actions)
         with self._whole:
             self._resample()
             self._begin_step()
@@ -257,16 +295,23 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             timeout: seconds to wait for the workers; if they have not done their step by then this is a `TimeoutError`, the
                 step goes on, and `step_wait` can be called again (default None: until they have, or are lost).
         """
-        if self._state in (State.NEW, State.READY) and not self.closed:
-            raise SettingsError("step_wait() without step_async().")
-        self._require("step_wait", State.STEPPING)
-        if timeout is not None and not self._is_done_within(timeout):
-            raise TimeoutError(f"the step has not ended within {timeout:g} s. It goes on: call step_wait() again.")
+        self._wait_for("step", State.STEPPING, timeout)
         with self._whole:
             return self._conclude(self._finish_step())
 
-    def _take_actions(self, actions: Any) -> None:
-        self._require("step", State.READY)
+    def _wait_for(self, act: str, state: State, timeout: float | None) -> None:
+        """Wait so long for the end of what was begun; a `TimeoutError` if it has not come by then."""
+        if self._state is not state and self._state is not State.BROKEN and not self.closed:
+            raise NotPending(act)
+        self._require(f"{act}_wait", state)
+        if timeout is None:
+            return
+        check_positive("timeout", timeout, zero=True)
+        if not self._is_done_within(timeout):
+            raise StillPending(f"the {act} has not ended within {timeout:g} s. It goes on: call {act}_wait() again.")
+
+    def _take_actions(self, act: str, actions: Any) -> None:
+        self._require(act, State.READY)
         if self._mode is AutoresetMode.DISABLED and self.has_teacher and _NO_TICKET in self._tickets.tolist():
             ended = np.flatnonzero(self._tickets == _NO_TICKET).tolist()
             raise SettingsError(f"step() of environments whose episode has ended: reset {ended!s:.60} first (reset_mask).")
@@ -331,12 +376,12 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
     # ---- one environment at a time
 
     @abstractmethod
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute.
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute.
 
         Args:
             numbers: indices of environments, shape (n,).
-            name: name of the method or attribute.
+            name: name of the method or attribute, or a function whose first argument is the environment.
             args: positional arguments of the method.
             kwargs: keyword arguments of the method.
         """
@@ -371,13 +416,26 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             raise SettingsError(f"{len(values)} values for {self.num_envs} environments.")
         self.set_attr_some(range(self.num_envs), name, values)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call the method `name` of every environment with `args` and `kwargs`, or read the attribute of that name."""
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call the method `name` of every environment with `args` and `kwargs`, or read the attribute of that name.
+
+        `name` may also be a function whose first argument is the environment.
+        """
         return self.call_some(range(self.num_envs), name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Read the attribute `name` of every environment."""
         return self.call(name)
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seed with which the generator of each environment began."""
+        return self.get_attr("np_random_seed")
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The generator of each environment; of those in workers, a copy."""
+        return self.get_attr("np_random")
 
     def render(self) -> tuple[Any, ...] | None:
         """One frame of every environment, as its render mode says."""
@@ -471,6 +529,8 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _observations(self) -> Any:
         arrays = self._buffer.observations.arrays
+        if not self._buffer.observations.fixed:
+            return self._buffer.observations.copy()
         if not self.settings.copy:
             return arrays
         return arrays.copy() if isinstance(arrays, np.ndarray) else self._buffer.observations.copy()
@@ -501,9 +561,25 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
     def _require(self, act: str, *states: State) -> None:
         """Refuse an act for which the environments are not ready."""
         if self.closed:
-            raise SettingsError(f"{act}() after close().")
-        if self._state not in states:
-            raise SettingsError(f"{act}() is not possible now: {self._state.value}")
+            raise Closed(f"{act}() after close().")
+        if self._state in states:
+            return
+        if self._state in (State.STEPPING, State.RESETTING):
+            raise AlreadyPending(act, self._state.value)
+        raise SettingsError(f"{act}() is not possible now: {self._state.value}")
+
+
+def _options(options: Any, num_envs: int) -> tuple[Sequence[dict[str, Any]], Any]:
+    """The options of each environment, and the mask of those that are meant."""
+    if isinstance(options, list | tuple):
+        if len(options) != num_envs or not all(isinstance(each, dict) for each in options):
+            raise SettingsError(f"options={options!r:.80} must be a dict, or a list of {num_envs} dicts.")
+        return options, None
+    if options is not None and not isinstance(options, dict):
+        raise SettingsError(f"options={options!r:.80} must be a dict, or a list of {num_envs} dicts.")
+    chosen = dict(options or {})
+    mask = chosen.pop("reset_mask", None)
+    return [chosen] * num_envs, mask
 
 
 def _mask(mask: Any, num_envs: int) -> BoolArray:
@@ -513,12 +589,16 @@ def _mask(mask: Any, num_envs: int) -> BoolArray:
     return found
 
 
-def _seeds(seed: int | Sequence[int | None] | None, num_envs: int, numbers: IntArray) -> list[int | None]:
+def _seeds(seed: Any, num_envs: int, numbers: IntArray) -> list[int | None]:
     """One seed per environment: from one number `seed + env`, as Gymnasium does."""
     if seed is None:
         return [None] * len(numbers)
-    if isinstance(seed, int | np.integer):
-        return [int(seed) + int(env) for env in numbers]
-    if len(seed) != num_envs:
-        raise SettingsError(f"{len(seed)} seeds for {num_envs} environments.")
-    return [seed[int(env)] for env in numbers]
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seed = range(int(seed), int(seed) + num_envs)
+    try:
+        each = [one if one is None else index(one) for one in seed]
+    except TypeError:
+        each = []
+    if len(each) != num_envs or any(one is not None and one < 0 for one in each):
+        raise SettingsError(f"seed={seed!r:.80} must be an integer of at least 0, or a list of {num_envs} of them or None.")
+    return [each[env] for env in numbers.tolist()]

@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from operator import length_hint
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
-from cursus.errors import CursusError, EnvError, TaskError
-from cursus.vector.step_buffer import StepBuffer, check_space
+from cursus.errors import CursusError, EnvError, ResultError, SettingsError, TaskError
+from cursus.vector.step_buffer import StepBuffer
 from cursus.vector.task_interface import TaskInterface
 
 EnvInfo: TypeAlias = tuple[int, dict[str, Any]]
 """The number of an environment and an info of its."""
 
+InfoKeys: TypeAlias = tuple[str, ...] | Literal["all"]
+"""The keys of infos that steps tell, or all of them."""
+
 StepResult: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
+
+
+@dataclass(frozen=True)
+class EnvDescription:
+    """What a vector environment must know of its environments before it steps them."""
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    metadata: dict[str, Any]
+    render_mode: str | None
+    spec: Any
+
+    @classmethod
+    def of(cls, env: gymnasium.Env[Any, Any]) -> EnvDescription:
+        """The description of an environment, which stands for all."""
+        return cls(env.observation_space, env.action_space, dict(env.metadata), env.render_mode, env.spec)
 
 
 class EnvGroup:
@@ -33,7 +55,7 @@ class EnvGroup:
     """
 
     def __init__(
-        self, make_envs: Sequence[MakeEnv], buffer: StepBuffer, interface: TaskInterface | None, info_keys: Sequence[str]
+        self, make_envs: Sequence[MakeEnv], buffer: StepBuffer, interface: TaskInterface | None, info_keys: InfoKeys
     ) -> None:
         self.first, self.stop = buffer.first, buffer.first + len(make_envs)
         self.ended = False
@@ -41,15 +63,16 @@ class EnvGroup:
         self._flagged = True
         self._buffer = buffer
         self._interface = interface
-        self._info_keys = tuple(info_keys)
+        self._info_keys = info_keys
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
             for row, make_env in enumerate(make_envs):
-                with self._blame(row, "its construction"):
-                    self.envs.append(make_env())
+                self.envs.append(make_one(make_env, self.first + row))
+                self._check_distinct(row)
                 self._check_spaces(row)
-        except EnvError:
-            self.close()
+        except CursusError:
+            with suppress(EnvError):
+                self.close()
             raise
         self._spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._steps = [env.step for env in self.envs]
@@ -57,6 +80,14 @@ class EnvGroup:
         self._reward_memory = buffer.rewards.data
         self._write_rewards = struct.Struct(f"{len(self.envs)}d").pack_into
         self._write_flags = struct.Struct(f"{len(self.envs)}?").pack_into
+
+    def _check_distinct(self, row: int) -> None:
+        for other, env in enumerate(self.envs[:row]):
+            if env.unwrapped is self.envs[row].unwrapped:
+                raise SettingsError(
+                    f"environments {self.first + other} and {self.first + row} are the same object. The function that makes "
+                    "them must make a new one at every call: make_vec(lambda: MyEnv(), 4), not make_vec(lambda: env, 4)."
+                )
 
     def _check_spaces(self, row: int) -> None:
         buffer, env = self._buffer, self.envs[row]
@@ -145,21 +176,24 @@ class EnvGroup:
         if interface is None:
             return
         try:
-            told = {"episode": {"r": float(buffer.returns[row]), "l": length}, **info}
+            total = float(buffer.returns[row])
+            if not math.isfinite(total):
+                raise ResultError(f"its rewards add up to {total}. Every reward must be a finite number.")
+            told = {"episode": {"r": total, "l": length}, **info}
             buffer.success[row], buffer.scores[row] = interface.read_result(told)
         except Exception as error:
             raise self._failure(row, "reading its result", error) from error
 
     def _chosen(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {key: info[key] for key in self._info_keys if key in info}
+        return info if self._info_keys == "all" else {key: info[key] for key in self._info_keys if key in info}
 
     # ---- resets
 
-    def reset(self, numbers: Sequence[int], seeds: Sequence[int | None], options: dict[str, Any]) -> list[EnvInfo]:
+    def reset(self, numbers: Sequence[int], seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> list[EnvInfo]:
         """Reset some environments, and give their infos."""
         infos = []
-        for number, seed in zip(numbers, seeds, strict=True):
-            _, info = self._reset_one(number - self.first, seed, options)
+        for number, seed, chosen in zip(numbers, seeds, options, strict=True):
+            _, info = self._reset_one(number - self.first, seed, chosen)
             if info:
                 infos.append((number, info))
         return infos
@@ -225,12 +259,15 @@ class EnvGroup:
 
     # ---- the rest
 
-    def call(self, name: str, numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        """Call a method of some environments, or read an attribute."""
+    def call(
+        self, name: str | Callable[..., Any], numbers: Sequence[int], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> list[Any]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         results = []
         for number in numbers:
+            env = self.envs[number - self.first]
             with self._blame(number - self.first, f"{name!r}"):
-                found = self.envs[number - self.first].get_wrapper_attr(name)
+                found = partial(name, env) if callable(name) else env.get_wrapper_attr(name)
                 results.append(found(*arguments, **named) if callable(found) else found)
         return results
 
@@ -262,15 +299,26 @@ class EnvGroup:
         return error if isinstance(error, EnvError) else failure(self.first + row, what, error)
 
 
-def make_first(make_env: MakeEnv) -> gymnasium.Env[Any, Any]:
-    """The first environment, whose spaces are those of all."""
+def make_one(make_env: MakeEnv, number: int) -> gymnasium.Env[Any, Any]:
+    """The environment with this number; an error if it cannot be made, or is none."""
     try:
         env = make_env()
     except Exception as error:
-        raise failure(0, "its construction", error) from error
-    check_space("observation space", env.observation_space)
-    check_space("action space", env.action_space)
+        raise failure(number, "its construction", error) from error
+    check_env(env)
     return env
+
+
+def check_env(env: Any) -> None:
+    """Refuse what is no single environment."""
+    if isinstance(env, VectorEnv):
+        raise SettingsError(
+            f"{type(env).__name__} is a vector environment already. Give the function that makes a single one, "
+            "make_vec(lambda: gymnasium.make(…), num_envs), and cursus makes the vector. Or keep yours, and in your own loop "
+            "ask teacher.assign(envs) for the tasks of environments that begin, and tell teacher.report(…) what they brought."
+        )
+    if not isinstance(env, gymnasium.Env):
+        raise SettingsError(f"{env!r:.80} is no gymnasium.Env. Give a function that makes and returns one.")
 
 
 def failure(number: int, what: str, error: Exception) -> EnvError:

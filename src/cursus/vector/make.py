@@ -9,20 +9,23 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 import gymnasium
+from gymnasium.vector import AutoresetMode
 
+from cursus._platform import num_cores
 from cursus.curricula import Curriculum
 from cursus.curricula.base import check_is_curriculum
 from cursus.errors import SettingsError
-from cursus.settings import check_count
+from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
 from cursus.vector.base import Autoreset, OnWorkerLoss, VectorSettings
-from cursus.vector.env_group import MakeEnv
+from cursus.vector.env_group import MakeEnv, check_env
 from cursus.vector.processes import Processes
 from cursus.vector.serial import Serial
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
+from cursus.verbosity import quiet
 
 
 def make_vec(
@@ -39,8 +42,8 @@ def make_vec(
     num_workers: int | None = None,
     parent_steps: bool = True,
     start_method: str | None = None,
-    autoreset: Autoreset = "next_step",
-    info_keys: Sequence[str] | None = None,
+    autoreset: Autoreset | AutoresetMode = "next_step",
+    info_keys: Sequence[str] | Literal["all"] | None = None,
     record_episodes: bool = False,
     seed_episodes: bool = False,
     copy: bool = True,
@@ -72,9 +75,9 @@ def make_vec(
         parent_steps: whether this process steps a share of the environments while the workers step theirs (default True).
         start_method: `"fork"`, `"forkserver"` or `"spawn"` (default None: `"forkserver"` where there is one).
         autoreset: when an environment whose episode has ended begins the next one: at the `"next_step"` (default), in the
-            `"same_step"`, or when `reset` is called (`"disabled"`).
-        info_keys: keys of infos that are kept at every step; other infos stay with their environment except the final ones
-            (default None: none).
+            `"same_step"`, or when `reset` is called (`"disabled"`); or Gymnasium's `AutoresetMode`.
+        info_keys: keys of infos that are kept at every step, or `"all"`; other infos stay with their environment except the
+            final ones (default None: none).
         record_episodes: whether `infos["episode"]` tells return and length of episodes that end (default False).
         seed_episodes: whether every episode is seeded by its ticket, so that the same ticket begins the same way in any
             environment, and again in a resumed run (default False).
@@ -85,15 +88,22 @@ def make_vec(
     makers = _makers(make_env, num_envs)
     if curriculum is not None:
         check_is_curriculum(curriculum)
+    if run is not None:
+        check_kind("run", run, (str, os.PathLike), '"runs/first"')
+    if info_keys is not None and info_keys != "all":
+        check_kind("info_keys", info_keys, (list, tuple), '["coins", "health"] or "all"')
+        info_keys = tuple(info_keys)
+    if isinstance(autoreset, AutoresetMode):
+        autoreset = cast(Autoreset, autoreset.name.lower())
     if num_workers is None:
-        num_workers = min(max(len(os.sched_getaffinity(0)) - 1, 0 if parent_steps else 1), len(makers))
+        num_workers = min(max(num_cores() - 1, 0 if parent_steps else 1), len(makers))
     settings = VectorSettings(
         num_workers=num_workers,
         parent_steps=parent_steps,
         start_method=start_method,
         autoreset=autoreset,
         seed=seed,
-        info_keys=() if info_keys is None else tuple(info_keys),
+        info_keys=info_keys or (),
         copy=copy,
         record_episodes=record_episodes,
         seed_episodes=seed_episodes,
@@ -119,7 +129,9 @@ def make_vec(
 
 def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
     if isinstance(make_env, Sequence) and not isinstance(make_env, str):
-        if not make_env or not all(callable(each) for each in make_env) or num_envs not in (None, len(make_env)):
+        for each in make_env:
+            _check_maker(each)
+        if not make_env or num_envs not in (None, len(make_env)):
             raise SettingsError(f"{len(make_env)} makers for num_envs={num_envs}: give one function per environment.")
         return list(make_env)
     check_count("num_envs", 1 if num_envs is None else num_envs)
@@ -129,9 +141,19 @@ def _makers(make_env: Any, num_envs: int | None) -> list[MakeEnv]:
         except gymnasium.error.Error as error:
             raise SettingsError(f"there is no environment {make_env!r}: {error}") from None
         return [lambda: gymnasium.make(spec)] * (num_envs or 1)
+    _check_maker(make_env)
+    return [make_env] * (num_envs or 1)
+
+
+def _check_maker(make_env: Any) -> None:
+    if isinstance(make_env, gymnasium.vector.VectorEnv):
+        check_env(make_env)
+    if isinstance(make_env, gymnasium.Env):
+        raise SettingsError(
+            f"got the environment {make_env}: give the function that makes it, such as {type(make_env).__name__}."
+        )
     if not callable(make_env):
         raise SettingsError(f"make_env={make_env!r:.80} must be a function, a list of functions, or the id of an environment.")
-    return [make_env] * (num_envs or 1)
 
 
 _WAITS = 0.5  # an environment that uses less of its time than this waits for something
@@ -186,6 +208,7 @@ class Tuning(Mapping[str, Any]):
         return "\n".join(f"{trial}{'   ← chosen' if trial == self.best else ''}" for trial in self.trials)
 
 
+@quiet()
 def autotune(
     make_env: str | Callable[[], gymnasium.Env[Any, Any]] | Sequence[MakeEnv],
     num_envs: int | None = None,
@@ -208,8 +231,7 @@ def autotune(
         print(tuning)
         envs = cursus.make_vec(make_env, 64, **tuning)
     """
-    if not seconds > 0:
-        raise SettingsError(f"seconds={seconds!r} must be a positive number.")
+    check_positive("seconds", seconds)
     if chosen := {"num_workers", "parent_steps", "run", "resume"} & set(settings):
         raise SettingsError(f"{', '.join(sorted(chosen))}: autotune finds the first two, and records nothing.")
 
@@ -224,7 +246,7 @@ def autotune(
 
     alone, busy = attempt(0, True)
     total = len(make_env) if isinstance(make_env, Sequence) and not isinstance(make_env, str) else num_envs or 1
-    ways = _ways(total, len(os.sched_getaffinity(0)), waits=busy < _WAITS)
+    ways = _ways(total, num_cores(), waits=busy < _WAITS)
     trials = (alone, *(attempt(*way)[0] for way in ways))
     best = alone
     for trial in trials:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import resource
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -11,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from cursus._shared_memory import anonymous_file
+from cursus._platform import anonymous_file, grow, num_cores
 from cursus.errors import CursusError, EnvError, WorkerError
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import CurriculumVectorEnv, State, StepReply, VectorSettings
-from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
-from cursus.vector.step_buffer import Arena
+from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
+from cursus.vector.step_buffer import Arena, StepBuffer, check_space
 from cursus.vector.task_interface import TaskInterface
 from cursus.vector.transfer import Handle, Parcel, pack
-from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe
-from cursus.vector.worker import MAX_RESTARTS, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
+from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe, WorkerFlags
+from cursus.vector.worker import MAX_RESTARTS, BufferLayout, WorkerHandle, WorkerSetup, close_all, context_of, lay_out
 
-_CLOSE_S = 2.0
+_CLOSE_S = 10.0
 
 
 class Processes(CurriculumVectorEnv):
@@ -49,68 +51,96 @@ class Processes(CurriculumVectorEnv):
         interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
     ) -> None:
-        first = make_first(make_envs[0])
-        processes = settings.num_workers + settings.parent_steps
-        shares = [part for part in np.array_split(np.arange(len(make_envs)), processes) if len(part)]
-        remote = shares[1:] if settings.parent_steps else shares
-        layout = (len(remote), first.observation_space, first.action_space, len(make_envs))
-        counted = Arena()
-        lay_out(counted, *layout)
-        self._memory, self._memory_size = anonymous_file(counted.size), counted.size
-        self._flags, buffer = lay_out(Arena(mmap.mmap(self._memory, self._memory_size)), *layout)
-        super().__init__(first, buffer, len(make_envs), settings, teacher)
-        self._restart = settings.on_worker_loss == "restart"
-        self._spin = len(shares) <= len(os.sched_getaffinity(0))
-        self._wakeup = WakeupPipe(blocking=False)
-        self._lifeline = os.pipe()
-        self._workers: list[WorkerHandle] = []
-        self._let_go = weakref.finalize(self, _release, self._workers, self._wakeup, (*self._lifeline, self._memory))
+        self.settings, self.num_envs, self._teacher, self.has_teacher = settings, len(make_envs), teacher, teacher is not None
+        self._state = State.BROKEN  # until all have begun
         self._group: EnvGroup | None = None
-        context = context_of(settings.start_method)
+        processes = settings.num_workers + settings.parent_steps
+        shares = [part.tolist() for part in np.array_split(np.arange(len(make_envs)), processes) if len(part)]
+        remote = shares[1:] if settings.parent_steps else shares
+        self._spin = len(shares) <= num_cores()
+        self._restart = settings.on_worker_loss == "restart"
+        self._num_workers, self._num_own = len(remote), len(shares[0]) if settings.parent_steps else 0
+        self._context = context_of(settings.start_method)
+        self._workers: list[WorkerHandle] = []
         try:
-            for index, share in enumerate(remote):
-                makers = [make_envs[env] for env in share]
-                setup = self._setup(index, len(remote), int(share[0]), makers, interface, context)
-                self._workers.append(WorkerHandle(setup, self._flags, self._wakeup, context, settings.timeout_s))
-            if settings.parent_steps:
-                own = [lambda: first, *(make_envs[env] for env in shares[0][1:])]
-                self._group = EnvGroup(own, buffer.part(slice(0, len(own))), interface, settings.info_keys)
-            else:
-                first.close()
-            for worker in self._workers:
-                worker.await_start()
-        except BaseException:
+            self._open_handles()
+            own = [make_envs[env] for env in shares[0]] if settings.parent_steps else []
+            others = [[make_envs[env] for env in share] for share in remote]
+            self._begin(own, others, interface)
+        except BaseException as error:
             self.close_extras()
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise _too_few_handles(len(remote)) from error
             raise
 
-    def _setup(
-        self,
-        index: int,
-        num_workers: int,
-        first: int,
-        make_envs: Sequence[MakeEnv],
-        interface: TaskInterface | None,
-        context: Any,
-    ) -> WorkerSetup:
-        """What the worker with this index needs to begin."""
-        return WorkerSetup(
-            index=index,
-            num_workers=num_workers,
+    def _open_handles(self) -> None:
+        """Memory with the flags of all workers, which grows when the environments are known; a pipe, and a lifeline."""
+        counted = Arena()
+        WorkerFlags(self._num_workers, counted.allocate)
+        handles: list[int] = []
+        self._let_go = weakref.finalize(self, _release, self._workers, handles)
+        self._memory = anonymous_file(counted.size)
+        handles.append(self._memory)
+        self._flags = WorkerFlags(self._num_workers, Arena(mmap.mmap(self._memory, counted.size)).allocate)
+        self._wakeup = WakeupPipe(blocking=False)
+        handles += [self._wakeup.read_end, self._wakeup.write_end]
+        self._lifeline = os.pipe()
+        handles += self._lifeline
+
+    def _begin(self, own: Sequence[MakeEnv], others: Sequence[Sequence[MakeEnv]], interface: TaskInterface | None) -> None:
+        """Make all environments. The first one says what lies in the shared memory: ours, or that of the first worker."""
+        if own:
+            first = make_one(own[0], 0)
+            own = [lambda: first, *own[1:]]
+            description = EnvDescription.of(first)
+        else:
+            self._start_worker(others[0], interface, None)
+            description = self._workers[0].await_description()
+        layout, buffer = self._lay_out(description)
+        super().__init__(description, buffer, self.num_envs, self.settings, self._teacher)
+        self._state = State.BROKEN
+        if self._workers:
+            self._workers[0].tell_layout(layout)
+        for makers in others[len(self._workers) :]:
+            self._start_worker(makers, interface, layout)
+        if own:
+            self._group = EnvGroup(own, buffer.part(slice(0, len(own))), interface, self.settings.info_keys)
+        for worker in self._workers:
+            worker.await_start()
+        self._state = State.NEW
+
+    def _lay_out(self, description: EnvDescription) -> tuple[BufferLayout, StepBuffer]:
+        """The step buffer behind the flags, in memory that is large enough now."""
+        observation_space, action_space = description.observation_space, description.action_space
+        check_space("observation space", observation_space)
+        check_space("action space", action_space)
+        parts = (self._num_workers, observation_space, action_space, self.num_envs)
+        counted = Arena()
+        lay_out(counted, *parts)
+        grow(self._memory, counted.size)
+        _, buffer = lay_out(Arena(mmap.mmap(self._memory, counted.size)), *parts)
+        return BufferLayout(observation_space, action_space, counted.size), buffer
+
+    def _start_worker(self, make_envs: Sequence[MakeEnv], interface: TaskInterface | None, layout: BufferLayout | None) -> None:
+        """Start the next worker, with these environments."""
+        setup = WorkerSetup(
+            index=len(self._workers),
+            num_workers=self._num_workers,
             num_envs=self.num_envs,
-            first=first,
+            first=self._workers[-1].stop if self._workers else self._num_own,
             make_envs=Parcel(make_envs),
-            observation_space=self.single_observation_space,
-            action_space=self.single_action_space,
             interface=Parcel(interface),
             info_keys=self.settings.info_keys,
             memory=Handle(self._memory),
-            memory_size=self._memory_size,
+            layout=layout,
             parent_wakeup=Handle(self._wakeup.write_end),
             lifeline=Handle(self._lifeline[0]),
-            parent_end=self._lifeline[1] if context.get_start_method() == "fork" else None,
+            parent_end=self._lifeline[1] if self._context.get_start_method() == "fork" else None,
             spin=self._spin,
             wakeup=Handle(-1),
         )
+        worker = WorkerHandle(setup, self._flags, self._wakeup, self._context, self.settings.timeout_s)
+        self._workers.append(worker)
 
     # ---- the step
 
@@ -163,26 +193,27 @@ class Processes(CurriculumVectorEnv):
             infos += self._insist(worker, Command.RESET_WAITING)
         return infos, np.array(lost, dtype=np.int64)
 
-    def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
-    ) -> tuple[list[EnvInfo], IntArray]:
-        chosen = dict(zip(numbers.tolist(), seeds, strict=True))
+    def _begin_reset(self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> None:
+        self._chosen = dict(zip(numbers.tolist(), zip(seeds, options, strict=True), strict=True))
+        asked = [worker for worker in self._workers if any(env in self._chosen for env in range(worker.first, worker.stop))]
+        self._packed = {worker: pack(self._resets_of(worker)) for worker in asked}
+        self._asked_at = time.monotonic()
+        for worker, packed in self._packed.items():
+            worker.ask(Command.RESET, packed)
 
-        def own_of(first: int, stop: int) -> tuple[list[int], list[int | None], dict[str, Any]]:
-            own = [env for env in range(first, stop) if env in chosen]
-            return own, [chosen[env] for env in own], options
+    def _resets_of(self, part: WorkerHandle | EnvGroup) -> tuple[list[int], list[int | None], list[dict[str, Any]]]:
+        """The environments of a worker, or of ours, that reset; their seeds and options."""
+        own = [env for env in range(part.first, part.stop) if env in self._chosen]
+        return own, [self._chosen[env][0] for env in own], [self._chosen[env][1] for env in own]
 
-        asked = [worker for worker in self._workers if own_of(worker.first, worker.stop)[0]]
-        packed = {worker: pack(own_of(worker.first, worker.stop)) for worker in asked}
-        for worker in asked:
-            worker.ask(Command.RESET, packed[worker])
-        infos = [] if self._group is None else self._group.reset(*own_of(self._group.first, self._group.stop))
-        told, replaced = self._hear(asked)
+    def _finish_reset(self) -> tuple[list[EnvInfo], IntArray]:
+        infos = [] if self._group is None else self._group.reset(*self._resets_of(self._group))
+        told, replaced = self._hear(list(self._packed))
         infos += told
         lost: list[int] = []
         for worker in replaced:
-            lost += [env for env in range(worker.first, worker.stop) if env not in chosen]
-            infos += self._insist(worker, Command.RESET, packed[worker])
+            lost += [env for env in range(worker.first, worker.stop) if env not in self._chosen]
+            infos += self._insist(worker, Command.RESET, self._packed[worker])
         return infos, np.array(lost, dtype=np.int64)
 
     # ---- losses
@@ -236,8 +267,8 @@ class Processes(CurriculumVectorEnv):
 
     # ---- attributes
 
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute."""
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         self._require("call", State.NEW, State.READY)
         found = self._ask_everyone(Command.CALL, numbers, lambda own: (name, own, args, kwargs))
         return tuple(found[env] for env in numbers)
@@ -295,13 +326,17 @@ class Processes(CurriculumVectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close every environment, end every worker whatever it is doing, and let go of the shared memory."""
+        errors: list[CursusError] = []
+        limit_s = _CLOSE_S if self.settings.timeout_s is None else min(self.settings.timeout_s, _CLOSE_S)
         try:
             if self._state in (State.NEW, State.READY):
                 for worker in self._workers:
                     worker.ask(Command.CLOSE)
-                deadline = time.monotonic() + _CLOSE_S
                 for worker in self._workers:
-                    worker.finish(deadline)
+                    try:
+                        worker.close_envs(limit_s)
+                    except (EnvError, WorkerError) as error:
+                        errors.append(error)
         finally:
             self._let_go()
             own, self._group = self._group, None
@@ -311,11 +346,20 @@ class Processes(CurriculumVectorEnv):
             finally:
                 if self.has_teacher:
                     self.teacher.close()
+        if errors:
+            raise errors[0]
 
 
-def _release(workers: list[WorkerHandle], wakeup: WakeupPipe, handles: Sequence[int]) -> None:
+def _release(workers: list[WorkerHandle], handles: Sequence[int]) -> None:
     """Let go of everything that outlives Python objects; also called when the environments were forgotten, not closed."""
     close_all(workers)
-    wakeup.close()
     for handle in handles:
         os.close(handle)
+
+
+def _too_few_handles(num_workers: int) -> WorkerError:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WorkerError(
+        f"{num_workers} workers need more open files than the {limit} that this process may have. Take fewer workers, or raise "
+        "the limit (ulimit -n 4096)."
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import NOBODY, CurriculumVectorEnv, State, StepReply, VectorSettings
-from cursus.vector.env_group import EnvGroup, EnvInfo, MakeEnv, make_first
+from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
 from cursus.vector.step_buffer import StepBuffer, allocate_local
 from cursus.vector.task_interface import TaskInterface
 
@@ -33,16 +33,18 @@ class Serial(CurriculumVectorEnv):
         interface: TaskInterface | None = None,
         teacher: Teacher | None = None,
     ) -> None:
-        first = make_first(make_envs[0])
+        first = make_one(make_envs[0], 0)
         buffer = StepBuffer.make(first.observation_space, first.action_space, len(make_envs), allocate_local)
-        super().__init__(first, buffer, len(make_envs), settings, teacher)
+        super().__init__(EnvDescription.of(first), buffer, len(make_envs), settings, teacher)
         self._group = EnvGroup([lambda: first, *make_envs[1:]], buffer, interface, settings.info_keys)
         self.envs = self._group.envs
 
-    def _reset_envs(
-        self, numbers: IntArray, seeds: Sequence[int | None], options: dict[str, Any]
-    ) -> tuple[list[EnvInfo], IntArray]:
-        return self._group.reset(numbers.tolist(), seeds, options), NOBODY
+    def _begin_reset(self, numbers: IntArray, seeds: Sequence[int | None], options: Sequence[dict[str, Any]]) -> None:
+        """Nothing begins before it is waited for."""
+        self._asked = (numbers.tolist(), seeds, options)
+
+    def _finish_reset(self) -> tuple[list[EnvInfo], IntArray]:
+        return self._group.reset(*self._asked), NOBODY
 
     def _reset_waiting(self) -> tuple[list[EnvInfo], IntArray]:
         return self._group.reset_waiting(), NOBODY
@@ -60,8 +62,8 @@ class Serial(CurriculumVectorEnv):
     def _is_done_within(self, timeout_s: float) -> bool:
         return True  # there is no worker to wait for
 
-    def call_some(self, numbers: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of some environments, or read an attribute."""
+    def call_some(self, numbers: Sequence[int], name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some environments or a function of them, or read an attribute."""
         self._require("call", State.NEW, State.READY)
         return tuple(self._group.call(name, numbers, args, kwargs))
 

@@ -36,9 +36,11 @@ class Column:
         self._num_envs = num_envs
         self._shape = space.shape
         self._discrete = isinstance(space, spaces.Discrete)
+        self.fixed = _is_fixed(space)
+        """Whether all values have one shape; values of other spaces are kept as Python objects."""
         self._store = arrays if isinstance(arrays, np.ndarray) else _Nested(arrays)
         self._vectors: memoryview | None = None
-        if isinstance(arrays, np.ndarray) and arrays.ndim == 2 and arrays.size:
+        if isinstance(arrays, np.ndarray) and arrays.ndim == 2 and arrays.size and self.fixed:
             self._vectors = arrays.reshape(-1).view(np.uint8).data
             self._dtype = arrays.dtype
 
@@ -50,10 +52,10 @@ class Column:
         self._store[row] = value
 
     def copy(self) -> Any:
-        """All values, in arrays of their own."""
-        if isinstance(self.arrays, np.ndarray):
+        """All values, in arrays of their own; those without a fixed shape in tuples, as Gymnasium gives them."""
+        if isinstance(self.arrays, np.ndarray) and self.fixed:
             return self.arrays.copy()
-        return _map(self.arrays, lambda array: array.copy())
+        return _map(self.arrays, lambda array: tuple(array.tolist()) if array.dtype.hasobject else array.copy())
 
     def check(self, value: Any) -> None:
         """Refuse a value of another shape, which NumPy would stretch to fit."""
@@ -65,14 +67,14 @@ class Column:
 
     def row(self, row: int) -> Any:
         """A copy of the value of one environment."""
-        return _map(self.arrays, lambda array: array[row].copy())
+        return _map(self.arrays, lambda array: array[row] if array.dtype.hasobject else array[row].copy())
 
     def rows(self) -> list[Any]:
         """The values one by one, as the `step` of an environment expects them."""
         if self._discrete:
             values: list[Any] = self.arrays.tolist()  # Python ints are faster in most environments
             return values
-        copied = self.copy()
+        copied = _map(self.arrays, lambda array: array.copy())
         if isinstance(copied, np.ndarray):
             return list(copied)
         return [_row(copied, row) for row in range(self._num_envs)]
@@ -135,7 +137,7 @@ class StepBuffer:
         """A buffer for so many environments."""
 
         def column(space: spaces.Space[Any]) -> Column:
-            return Column(space, _nest(space, lambda flat: allocate((num_envs, *(flat.shape or ())), flat.dtype)), num_envs)
+            return Column(space, _nest(space, lambda flat: allocate((num_envs, *_shape(flat)), _dtype(flat))), num_envs)
 
         def numbers(kind: type) -> NDArray[Any]:
             return allocate((num_envs,), kind)
@@ -192,11 +194,26 @@ def check_space(name: str, space: spaces.Space[Any]) -> None:
     elif isinstance(space, spaces.Tuple):
         for index, part in enumerate(space.spaces):
             check_space(f"{name}[{index}]", part)
-    elif not isinstance(space, _FLAT) or space.dtype is None or space.dtype.hasobject:
+    elif not _is_fixed(space):
         raise SettingsError(
             f"the {name} {space} has no fixed shape and cannot lie in shared memory. Allowed are Box, Discrete, "
-            "MultiDiscrete, MultiBinary, and Dict and Tuple of them; for others use gymnasium.vector.SyncVectorEnv."
+            "MultiDiscrete, MultiBinary, and Dict and Tuple of them; for others step all in this process: num_workers=0."
         )
+
+
+def _is_fixed(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return all(map(_is_fixed, parts))
+    return isinstance(space, _FLAT) and space.dtype is not None and not space.dtype.hasobject
+
+
+def _shape(space: spaces.Space[Any]) -> tuple[int, ...]:
+    return (space.shape or ()) if _is_fixed(space) else ()
+
+
+def _dtype(space: spaces.Space[Any]) -> Any:
+    return space.dtype if _is_fixed(space) else object
 
 
 def _nest(space: spaces.Space[Any], make: Callable[[spaces.Space[Any]], Any]) -> Any:
@@ -214,7 +231,7 @@ def _check_shape(space: spaces.Space[Any], value: Any, name: str) -> None:
     elif isinstance(space, spaces.Tuple):
         for index, part in enumerate(space.spaces):
             _check_shape(part, value[index], f"{name}[{index}]")
-    elif np.shape(value) != space.shape:
+    elif _is_fixed(space) and np.shape(value) != space.shape:
         raise SettingsError(f"the {name} has the shape {np.shape(value)}, its space {space.shape}.")
 
 
@@ -249,6 +266,11 @@ def _fill(wanted: Any, values: Any, name: str) -> None:
     elif isinstance(wanted, tuple):
         for index, part in enumerate(wanted):
             _fill(part, values[index], f"{name}[{index}]")
+    elif wanted.dtype.hasobject:
+        if len(values) != len(wanted):
+            raise SettingsError(f"{name} must be {len(wanted)} values, got {len(values)}.")
+        for row, value in enumerate(values):
+            wanted[row] = value
     else:
         given = np.asarray(values)
         if given.shape != wanted.shape:

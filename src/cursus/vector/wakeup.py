@@ -19,6 +19,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from cursus._platform import give_way
 from cursus.vector.step_buffer import Allocate
 
 SPIN_S = 0.001
@@ -138,7 +139,7 @@ def spin_until(happened: Callable[[], bool], spin_s: float) -> bool:
     """Look for a while whether something has happened, yielding to others each time."""
     if spin_s <= 0:
         return happened()
-    give_way, end = os.sched_yield, time.perf_counter() + spin_s
+    end = time.perf_counter() + spin_s
     while True:
         for _ in range(_LOOKS_PER_CLOCK):
             if happened():

@@ -23,12 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
-from cursus.vector.env_group import EnvGroup
+from cursus.vector.env_group import EnvDescription, EnvGroup, InfoKeys, MakeEnv, make_one
 from cursus.vector.step_buffer import Arena, StepBuffer
 from cursus.vector.transfer import Handle, Parcel, pack, unpack
 from cursus.vector.wakeup import (
@@ -66,12 +66,11 @@ class WorkerSetup:
     num_envs: int
     first: int
     make_envs: Parcel
-    observation_space: spaces.Space[Any]
-    action_space: spaces.Space[Any]
     interface: Parcel
-    info_keys: tuple[str, ...]
+    info_keys: InfoKeys
     memory: Handle
-    memory_size: int
+    layout: BufferLayout | None
+    """None: it describes its first environment, and is told the layout."""
     parent_wakeup: Handle
     """Where the parent is woken."""
     lifeline: Handle
@@ -81,6 +80,14 @@ class WorkerSetup:
     """Where this worker is woken."""
     with_parent: bool = True
     """Whether the kernel may end this worker with the thread that started it."""
+
+
+class BufferLayout(NamedTuple):
+    """What lies where in the shared memory, as far as it depends on the environments."""
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+    memory_size: int
 
 
 def lay_out(
@@ -103,34 +110,51 @@ def run_worker(setup: WorkerSetup, connection: Connection) -> None:
         os.close(setup.parent_end)  # inherited by fork: only the parent may hold this end
     threading.Thread(target=_hold_the_lifeline, args=(setup.lifeline.number,), daemon=True).start()
     faulthandler.enable()
-    memory = mmap.mmap(setup.memory.number, setup.memory_size)
-    flags, buffer = lay_out(Arena(memory), setup.num_workers, setup.observation_space, setup.action_space, setup.num_envs)
-    worker = _Worker(setup, connection, flags, buffer)
     try:
-        worker.prepare()
-        worker.serve()
+        worker = _prepare(setup, connection)
+        if worker is not None:
+            worker.serve()
     except (BrokenPipeError, ConnectionResetError, EOFError):
         pass  # the parent is gone, and so are we
     finally:
         os._exit(0)  # no clean-up of what was inherited from the parent
 
 
-class _Worker:
-    def __init__(self, setup: WorkerSetup, connection: Connection, flags: WorkerFlags, buffer: StepBuffer) -> None:
-        self._setup, self._connection, self._flags, self._buffer = setup, connection, flags, buffer
-        self._group: EnvGroup | None = None
+def _prepare(setup: WorkerSetup, connection: Connection) -> _Worker | None:
+    """Make the environments, and say so: the number of each before it is made, what went wrong, or None at the end."""
 
-    def prepare(self) -> None:
-        """Make the environments, and say so."""
-        setup = self._setup
-        try:
-            makers = setup.make_envs.content
-            buffer = self._buffer.part(slice(setup.first, setup.first + len(makers)))
-            self._group = EnvGroup(makers, buffer, setup.interface.content, setup.info_keys)
-        except BaseException as error:
-            self._connection.send_bytes(pack(_words_for(error)))
-        else:
-            self._connection.send_bytes(pack(None))
+    def announced(number: int, make_env: MakeEnv) -> Any:
+        connection.send_bytes(pack(number))
+        return make_env()
+
+    try:
+        makers = [partial(announced, number, make) for number, make in enumerate(setup.make_envs.content, setup.first)]
+        if setup.layout is None:
+            first = make_one(makers[0], setup.first)
+            makers[0] = partial(_same, first)
+            connection.send_bytes(pack(EnvDescription.of(first)))
+            setup.layout = unpack(connection.recv_bytes())
+        observation_space, action_space, size = setup.layout
+        memory = mmap.mmap(setup.memory.number, size)
+        flags, buffer = lay_out(Arena(memory), setup.num_workers, observation_space, action_space, setup.num_envs)
+        rows = slice(setup.first, setup.first + len(makers))
+        group = EnvGroup(makers, buffer.part(rows), setup.interface.content, setup.info_keys)
+    except (BrokenPipeError, ConnectionResetError, EOFError):
+        raise
+    except BaseException as error:
+        connection.send_bytes(pack(_words_for(error)))
+        return None
+    connection.send_bytes(pack(None))
+    return _Worker(setup, connection, flags, group)
+
+
+def _same(env: Any) -> Any:
+    return env
+
+
+class _Worker:
+    def __init__(self, setup: WorkerSetup, connection: Connection, flags: WorkerFlags, group: EnvGroup) -> None:
+        self._setup, self._connection, self._flags, self._group = setup, connection, flags, group
 
     def serve(self) -> None:
         """Do what is asked until asked to close."""
@@ -146,7 +170,7 @@ class _Worker:
             try:
                 message = self._obey(command)
                 packed = None if message is None else pack(message)
-                saying = ENDED if self._group is not None and self._group.ended else 0
+                saying = ENDED if self._group.ended else 0
             except BaseException as error:  # also SystemExit, and what cannot be packed: the parent hears of everything
                 packed, saying = pack(_words_for(error)), FAILED
             if packed is not None:
@@ -171,8 +195,6 @@ class _Worker:
     def _obey(self, command: int) -> Any:
         """Do one thing; what is worth telling, or None."""
         group = self._group
-        if group is None:
-            raise EnvError("this worker has no environments.")
         if command == _STEP:
             return group.step() or None
         if command == Command.RESET_WAITING:
@@ -254,10 +276,21 @@ class WorkerHandle:
         self._answers = poller(self._parent_wakeup.read_end, self.process.sentinel)
         self._messages = poller(self._connection.fileno(), self.process.sentinel)
 
+    def await_description(self) -> EnvDescription:
+        """The first environment of a worker that does not know the layout; then it waits for `tell_layout`."""
+        description: EnvDescription = self._hear_of_making()
+        return description
+
     def await_start(self) -> None:
-        """Wait until the environments are made; an `EnvError` if one of them could not be."""
+        """Wait until the environments are made."""
+        self._hear_of_making()
+
+    def _hear_of_making(self) -> Any:
+        """What it says beside the numbers of environments; an `EnvError` if one of them could not be made."""
         try:
-            message = self._receive(_START_S, "making its environments")
+            message = self._receive(None if self._timeout_s is None else _START_S, "starting")
+            while isinstance(message, int):
+                message = self._receive(self._timeout_s, f"making environment {message}")
         except WorkerError as error:
             if self.process.exitcode != 1:
                 raise
@@ -265,8 +298,15 @@ class WorkerHandle:
                 f"{error} A new process reads the main script again: in a script, make environments under "
                 '`if __name__ == "__main__":`, or in this process alone with num_workers=0.'
             ) from None
-        if message is not None:
+        if isinstance(message, str):
             raise EnvError(f"{message}\n(in {self})")
+        return message
+
+    def tell_layout(self, layout: BufferLayout) -> None:
+        """Tell a worker that has described its environments what lies where."""
+        self._setup.layout = layout
+        with suppress(OSError):  # dead or stuck: noticed when we wait for it
+            self._connection.send_bytes(pack(layout))
 
     def restart(self) -> None:
         """Begin anew with a fresh process and fresh environments; and again, should that one be lost while it begins."""
@@ -388,11 +428,15 @@ class WorkerHandle:
         self.end()
         return found
 
-    def finish(self, deadline: float) -> None:
-        """Give it until then to do what it was asked."""
-        while not self.is_done() and time.monotonic() < deadline:
+    def close_envs(self, limit_s: float) -> None:
+        """Wait so long until it has closed its environments, as it was asked; an error if it could not, or has not."""
+        while not self.is_done() and time.monotonic() < self.asked_at + limit_s:
             self.nudge()
             time.sleep(0.001)
+        if not self.is_done():
+            raise self._hung("closing its environments", limit_s)
+        if self._has_answered() and self._flags.says[self._index] & FAILED:
+            raise EnvError(f"{self._receive(limit_s, 'closing its environments')}\n(in {self})")
 
     def end(self) -> None:
         """End the process, whatever it is doing."""

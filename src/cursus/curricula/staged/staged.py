@@ -129,7 +129,7 @@ class Staged(Curriculum):
         return Draw(tasks, _TAGS.pack(labels, stages, rest=self._visit))
 
     def stages_of(self, tags: IntArray) -> list[str]:
-        """The names of the stages."""
+        """The names of the stages that draws with these `tags` were for."""
         return [self._names[_TAGS.unpack(tag)[1]] for tag in tags.tolist()]
 
     def draw_state(self) -> Any:

@@ -22,7 +22,7 @@ import threading
 from dataclasses import dataclass
 from zlib import crc32
 
-from cursus._shared_memory import LINK, anonymous_file, found_through_proc
+from cursus._platform import LINK, anonymous_file, found_through_proc
 from cursus.errors import SettingsError, SharedMemoryError
 from cursus.remote.channel.base import Address
 from cursus.remote.channel.ring import CONTROL_WORDS, Record, RingLayout
