@@ -15,6 +15,8 @@ from zlib import crc32
 import pytest
 
 from cursus.cli import main
+from cursus.runs import checkpoint
+from cursus.runs.checkpoint import holds_student, list_checkpoints
 from cursus.training import train
 
 Damage: TypeAlias = Callable[[Path], object]
@@ -234,6 +236,18 @@ def nested(depth: int) -> Any:
     return made
 
 
+def saved(key: str, value: Any) -> Damage:
+    """Change what the newest checkpoint says of the student, by somebody who knows how to write one."""
+
+    def damage(run: Path) -> None:
+        *_, newest = (each for each in list_checkpoints(run / "checkpoints") if holds_student(each))
+        state = checkpoint.read(newest)
+        state["caller"][key] = value
+        newest.write_bytes(checkpoint.encode(state))
+
+    return damage
+
+
 DECISION = {
     "event": "decision",
     "kind": "promotion",
@@ -351,6 +365,11 @@ INSIDE: dict[str, tuple[str, Damage]] = {
     "a checkpoint of rubbish": ("checkpoints", put("checkpoints/999999999999-student.ckpt", bytes(range(256)))),
     "a checkpoint of zeros": ("checkpoints", hollow("checkpoints/000000000235-student.ckpt")),
     "a checkpoint that is a folder": ("checkpoints", lambda run: (run / "checkpoints/000000000999.ckpt").mkdir()),
+    **{
+        f"a checkpoint whose {key} is {value!r}": ("checkpoints", saved(key, value))
+        for key in ("agent", "action_log", "steps", "belongs", "rng", "reporter")
+        for value in (None, "x")
+    },
     "no checkpoints": ("checkpoints", lambda run: shutil.rmtree(run / "checkpoints")),
 }
 

@@ -20,7 +20,7 @@ from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete, Levels, Task
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
-from cursus.training.callbacks import Training
+from cursus.training.callbacks import Training, reading_state
 from cursus.training.evaluate import GameEnv, PlannedGame, Tasks
 from cursus.training.evaluations import LAST, Evaluation, Evaluations
 from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
@@ -290,7 +290,8 @@ class _Prepared:
         if not tasks:
             return None
         teacher = self.envs.teacher
-        resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
+        with reading_state():
+            resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
         env = partial(make_env, plan.environment, discrete=plan.agent.discrete)
         chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
         background = plan.evaluation.background
