@@ -32,6 +32,7 @@ from cursus.settings import HasSettings, describe
 
 Types: TypeAlias = Mapping[str, Any]
 
+_LONGEST_RANGE = 1 << 24
 _NOT_BUILT = {"Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace"}
 _NOT_BUILT |= {"TaskSpaceLike", "Verdict", "task_space"}
 
@@ -139,8 +140,8 @@ def _build(spec: Any, where: str, types: Types, problems: list[str]) -> Any:
         return _BROKEN if any(each is _BROKEN for each in built) else built
     if not isinstance(spec, dict):
         return spec
-    if spec.get("type") == "dict":
-        return {key: _build(value, f"{where}.{key}", types, problems) for key, value in spec.get("items", {}).items()}
+    if spec.get("type") == "dict" and isinstance(spec.get("items"), dict):
+        return {key: _build(value, f"{where}.{key}", types, problems) for key, value in spec["items"].items()}
     parts = {key: _build(value, f"{where}.{key}", types, problems) for key, value in spec.items() if key != "type"}
     if "type" not in spec:
         return _BROKEN if any(part is _BROKEN for part in parts.values()) else parts
@@ -167,9 +168,9 @@ def _construct(name: str, types: Types, parts: dict[str, Any], where: str, probl
     if found or any(part is _BROKEN for part in parts.values()):
         return _BROKEN
     try:
-        return made(**parts) if made is not range else range(*(parts[key] for key in parameters if key in parts))
-    except (CursusError, TypeError, ValueError) as error:
-        problems.append(f"{where}: {error}")
+        return made(**parts) if made is not range else _made_range(*(parts[key] for key in parameters if key in parts))
+    except (CursusError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        problems.append(f"{where}: {error if str(error) else type(error).__name__}")
         return _BROKEN
 
 
@@ -223,6 +224,13 @@ def _hints(made: Any) -> dict[str, Any]:
 
 def _range(start: int, stop: int, step: int = 1) -> None:
     """The arguments of `range`, which has no signature of its own."""
+
+
+def _made_range(*bounds: int) -> range:
+    made = range(*bounds)
+    if len(made) > _LONGEST_RANGE:
+        raise ConfigError(f"{made} is too long: at most {_LONGEST_RANGE:,} numbers.")
+    return made
 
 
 def _parameters(name: str, types: Types) -> dict[str, Any]:

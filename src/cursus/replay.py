@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from cursus.config import build, override
 from cursus.curricula import Curriculum, Staged, Verdict
 from cursus.errors import ConfigError, CursusError, LedgerError
 from cursus.randomness import TicketStream
-from cursus.runs import RunFolder, read_events
+from cursus.runs import RunFolder, checked_decision, read_decisions, read_events
 from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum
 from cursus.teacher.tickets import TicketBook
 from cursus.types import Decision, Episodes
@@ -73,13 +74,14 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResul
     replayed: list[Decision] = []
     episodes = draws = different = 0
     for event, released in _walk(run, config):
-        if event["event"] == "assign":  # what remote workers picked, in an `exchange`, is taken as it is
-            drawn = again.curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
-            draws += len(event["task"])
-            different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
-        elif event["event"] == "decision" and event["kind"] != ON_RESUME:
-            recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
-        replayed += again.apply(event, released)
+        with _understood(event, run):
+            if event["event"] == "assign":  # what remote workers picked, in an `exchange`, is taken as it is
+                drawn = again.curriculum.sample(TicketStream(config["seed"], event["first"], len(event["task"])))
+                draws += len(event["task"])
+                different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
+            elif event["event"] == "decision" and checked_decision(event, run)["kind"] != ON_RESUME:
+                recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
+            replayed += again.apply(event, released)
         episodes += 0 if released is None else len(released)
     return ReplayResult(episodes, recorded, replayed, draws, different)
 
@@ -94,8 +96,17 @@ def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curr
     config = RunFolder(run).read_config()
     again = _Again(config, curriculum)
     for event, released in _walk(run, config):
-        again.apply(event, released)
+        with _understood(event, run):
+            again.apply(event, released)
     return again.curriculum
+
+
+def recorded_curriculum(config: Mapping[str, Any]) -> Curriculum:
+    """A curriculum with recorded settings: `config` is what a run folder's `config.json` holds."""
+    made = build(config["curriculum"], where="curriculum")
+    if not isinstance(made, Curriculum):
+        raise ConfigError(f"curriculum: a {type(made).__name__} is no curriculum.")
+    return made
 
 
 class _Again:
@@ -103,7 +114,7 @@ class _Again:
 
     def __init__(self, config: dict[str, Any], curriculum: Curriculum | None) -> None:
         self._own = curriculum is None
-        self.curriculum = build(config["curriculum"], where="curriculum") if curriculum is None else curriculum
+        self.curriculum = recorded_curriculum(config) if curriculum is None else curriculum
         self._spec = config["curriculum"]
 
     def apply(self, event: dict[str, Any], released: Episodes | None) -> list[Decision]:
@@ -111,7 +122,7 @@ class _Again:
         if event["event"] == "set_stage":
             return self.curriculum.set_stage(event["stage"], event["ticket"])
         if event["event"] == "settings" and self._own:  # a curriculum of the caller's keeps its own
-            changed = build(event["settings"]["curriculum"], where="curriculum")
+            changed = recorded_curriculum(event["settings"])
             changes = changed_settings({"curriculum": self._spec}, {"curriculum": event["settings"]["curriculum"]})
             load_curriculum(changed, self.curriculum.state(), changes)
             self.curriculum, self._spec = changed, event["settings"]["curriculum"]
@@ -136,7 +147,7 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
         settings: overrides such as `gate.threshold=0.8`.
     """
     config = RunFolder(run).read_config()
-    curriculum = build(config["curriculum"], where="curriculum")
+    curriculum = recorded_curriculum(config)
     if not isinstance(curriculum, Staged):
         raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
     spec = config["curriculum"]
@@ -176,13 +187,13 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
     stage, known = curriculum.stage, {curriculum.stage}
     entered = {"returning": False, "demoted": False}
     graduated = False
-    for event in read_events(run):
-        if event["event"] != "decision":
-            continue
+    for event in read_decisions(run):
         graduated |= event["kind"] == "graduation"
         if event["kind"] in ("promotion", "demotion", "stage"):
             yield stage, entered, event["kind"]
-            stage = event["evidence"]["to"]
+            stage = event["evidence"].get("to")
+            if stage not in curriculum.names:
+                raise LedgerError(f"event {event['n']} of {run} leads to {stage!r:.60}, which is no stage of its curriculum.")
             entered = {"returning": stage in known, "demoted": event["kind"] == "demotion"}
             known.add(stage)
             graduated = False
@@ -191,8 +202,10 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
 
 def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[tuple[int, int], list[bool]]:
     results: dict[tuple[int, int], list[bool]] = {}
-    for _, released in _walk(run, config):
-        if released is not None:
+    for event, released in _walk(run, config):
+        if released is None:
+            continue
+        with _understood(event, run):
             visits, stages = curriculum.visit_of(released.tag)
             rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
             for visit, stage, success in rows:
@@ -204,10 +217,18 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
     """Every event that counts, with the episodes that were released to the curriculum because of it."""
     book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
     for event in read_events(run):
-        try:
+        with _understood(event, run):
             if event["event"] == "settings":
                 book.set_max_lag(event["settings"]["max_lag"])
             released = enter(book, event)
-        except (CursusError, KeyError, TypeError, ValueError) as error:
-            raise LedgerError(f"event {event['n']} of {run} does not fit those before it: {error}") from error
         yield event, released
+
+
+@contextmanager
+def _understood(event: dict[str, Any], run: str | Path) -> Iterator[None]:
+    """Whatever an event does to those who read it because it does not fit, is an error that names the event."""
+    try:
+        yield
+    except (CursusError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        reason = error if str(error) else type(error).__name__
+        raise LedgerError(f"event {event['n']} of {run} does not fit those before it: {reason!s:.500}") from error

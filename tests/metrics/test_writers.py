@@ -593,16 +593,23 @@ def test_what_is_missing_at_the_end_is_said_again_and_closing_can_be_tried_again
         writers.write(2, {})
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_device_that_is_always_full_never_stops_training() -> None:
-    listed = Listed()
-    writers = Writers(JsonlWriter("/dev/full"), listed)
-    with pytest.warns(MetricsWarning, match="No space left"):
-        writers.write(0, {"x": 0.0})
-    writers.write(1, {"x": 0.0})
-    with pytest.warns(MetricsWarning, match="No space left"):
-        writers.close()
+def test_a_disk_that_stays_full_never_stops_training(tmp_path: Path) -> None:
+    listed, path = Listed(), tmp_path / "metrics.jsonl"
+    writers = Writers(JsonlWriter(path), listed)
+    with full_disk(path, room=0):
+        with pytest.warns(MetricsWarning, match="too large"):
+            writers.write(0, {"x": 0.0})
+        writers.write(1, {"x": 0.0})
+        with pytest.warns(MetricsWarning, match="too large"):
+            writers.close()
     assert len(listed.rows) == 2
+    writers.close()
+
+
+@pytest.mark.parametrize("device", ["/dev/full", "/dev/zero", "/dev/null"])
+def test_metrics_are_not_written_to_a_device(device: str) -> None:
+    with pytest.raises(LedgerError, match="not a regular file"):
+        JsonlWriter(device)
 
 
 def test_a_row_that_is_wrong_is_an_error_and_sets_nobody_aside(tmp_path: Path) -> None:

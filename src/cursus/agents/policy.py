@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -17,6 +17,7 @@ from safetensors.torch import load as read_safetensors
 from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
+from cursus._files import read_regular
 from cursus.agents.networks import DuelingQ, SquashedGaussian
 from cursus.errors import CheckpointError, StateError
 from cursus.randomness import rng_state, set_rng
@@ -25,6 +26,7 @@ from cursus.settings import check_count, check_share
 from cursus.types import Tree
 
 _METADATA_KEY = "cursus"
+_MOST_BYTES = 1 << 34
 _ADVICE = "Save the weights again, with save_weights of an agent or save of a policy."
 
 
@@ -217,7 +219,7 @@ def write_weights(path: str | Path, tensors: Mapping[str, Tensor], metadata: Map
 def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and the metadata of such a file; a `CheckpointError` if a single bit of it is wrong."""
     try:
-        data = Path(path).read_bytes()
+        data = read_regular(Path(path), _MOST_BYTES, _check_head)
     except OSError as error:
         raise CheckpointError(f"weights {path} cannot be read: {error.strerror}. Check the path.") from error
     try:
@@ -231,6 +233,13 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata.pop("crc32") != _checksum(tensors, metadata):
         raise CheckpointError(f"{path} is damaged: its checksum does not fit. {_ADVICE}")
     return tensors, metadata
+
+
+def _check_head(file: BinaryIO, size: int) -> None:
+    """Refuse what is no safetensors file before it is read as a whole."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 0 < length <= size - 8 or file.read(1) != b"{":
+        raise OSError(22, "it is no safetensors file, or damaged")
 
 
 def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:

@@ -215,6 +215,7 @@ Overrides = Annotated[
     tyro.conf.UseAppendAction[list[str]],
     arg(name="set", help="Change a setting, such as training.steps=100000 or agent.learning_rate=1e-3.", metavar="NAME=VALUE"),
 ]
+Trust = Annotated[bool, arg(help="Allow a run to name code that is imported, such as the module of its environment.")]
 Against = Annotated[
     tyro.conf.UseAppendAction[list[str]],
     arg(name="opponent", help="Whom to play against: weak, strong or none. Default: both."),
@@ -231,6 +232,7 @@ def train(
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
     algo: Annotated[str | None, _optional("STR", "Instead of its agent: DDDQN, SAC, or sb3:PPO, sb3:SAC, … of SB3.")] = None,
     num_workers: Annotated[int | None, _optional("INT", "Worker processes beside this one.", "the cores less one")] = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Train an agent under a curriculum: phases, opponents, self-play, checkpoints, evaluation."""
@@ -245,6 +247,7 @@ def train(
         settings=settings,
         algo=algo,
         num_workers=num_workers,
+        trust=trust,
         as_json=as_json,
     )
     if as_json:
@@ -257,10 +260,13 @@ def evaluate(
     opponents: Against = [],  # noqa: B006
     games: Annotated[int, arg(help="Games against each; both sides begin half of them.")] = 200,
     seed: Annotated[int, arg(help="The same seed gives the same games.")] = 0,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Wins, draws and losses of the best weights of a run, with confidence intervals."""
-    data = _with_agents().run_evaluation(_console(as_json), run, opponents=opponents, games=games, seed=seed, as_json=as_json)
+    data = _with_agents().run_evaluation(
+        _console(as_json), run, opponents=opponents, games=games, seed=seed, trust=trust, as_json=as_json
+    )
     if as_json:
         _print_json(data)
 
@@ -272,11 +278,12 @@ def watch(
     opponents: Against = [],  # noqa: B006
     games: Annotated[int, arg(help="How many games.")] = 4,
     seed: Annotated[int, arg(help="Which games.")] = 0,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Make a video (GIF) of games with the best weights of a run."""
     data = _with_agents().run_video(
-        _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, as_json=as_json
+        _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, trust=trust, as_json=as_json
     )
     if as_json:
         _print_json(data)
@@ -298,8 +305,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.simplefilter("always", CursusWarning)
             warnings.showwarning = _print_warning
             app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)
-    except CursusError as error:
-        for line in str(error).splitlines():
+    except (CursusError, OSError, MemoryError) as error:
+        for line in (str(error) or type(error).__name__).splitlines():
             print(f"cursus: {runs.plain(line)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:

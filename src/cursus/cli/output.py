@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from cursus._files import read_object
 from cursus.errors import ConfigError, MissingExtra
+from cursus.runs.checkpoint import write_atomically
 
 Curve = Sequence[tuple[float, float]]
 _COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a")
@@ -76,7 +79,9 @@ def as_png(
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
-    figure.savefig(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png")
+    write_atomically(path, drawn.getvalue(), durable=False)
 
 
 def middle(curves: Sequence[Curve]) -> Curve:
@@ -98,15 +103,15 @@ def make_room(out: Path, mark: str, folders: Sequence[str]) -> None:
 def write_summary(out: Path, mark: str, folders: Sequence[str], data: Mapping[str, Any]) -> dict[str, Any]:
     """What was shown, and by whom."""
     summary = {"made_by": mark, "folders": list(folders), **data}
-    (out / _SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    write_atomically(out / _SUMMARY, (json.dumps(summary, indent=2) + "\n").encode(), durable=False)
     return summary
 
 
 def _earlier(out: Path, mark: str) -> list[str]:
     try:
-        found = json.loads((out / _SUMMARY).read_text(encoding="utf-8"))
-        folders = [str(each) for each in found["folders"]] if found["made_by"] == mark else None
-    except (OSError, ValueError, KeyError, TypeError):
+        found = read_object(out / _SUMMARY, {"made_by": str, "folders": [str]})
+        folders: list[str] | None = found["folders"] if found["made_by"] == mark else None
+    except (OSError, ValueError):
         folders = None
     if folders is None or any(folder_name(each.replace("-", " ")) != each for each in folders):
         raise ConfigError(f"{out} holds something else than what `{mark}` makes. Choose another folder with --out.")

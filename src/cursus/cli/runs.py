@@ -11,13 +11,16 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from cursus.replay import curriculum_of, replay, what_if
-from cursus.runs import RunFolder, read_events
+from cursus.runs import RunFolder, read_decisions
 
 _SHOWN_DECISIONS = 12
+_MOST_ROWS, _MOST_COLUMNS = 1_000, 40
+_LONGEST = 20_000
 _QUIET_KINDS = {"mix", "eviction"}
 _COLOURS = {
     "current": "bold cyan",
@@ -122,7 +125,7 @@ def _status(run: Path) -> dict[str, Any]:
 
 def _decisions(run: Path) -> list[dict[str, Any]]:
     wanted = ("kind", "ticket", "text", "evidence", "time")
-    return [{key: event[key] for key in wanted} for event in read_events(run) if event["event"] == "decision"]
+    return [{key: decision[key] for key in wanted} for decision in read_decisions(run)]
 
 
 def _overview(data: Mapping[str, Any]) -> RenderableType:
@@ -143,18 +146,21 @@ def _overview(data: Mapping[str, Any]) -> RenderableType:
 
 def _repeats(name: str, data: Mapping[str, Any]) -> bool:
     """Labels say nothing new where every stage is one label."""
-    return name == "labels" and all(row["stage"] == row["label"] for row in data["tables"]["labels"])
+    return name == "labels" and all(row.get("stage") == row.get("label") for row in data["tables"]["labels"])
 
 
 def as_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of plain values as a table; columns that are empty throughout are left out."""
-    table = Table(title=f"\n{title.capitalize()}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
+    """Rows of plain values as a table; columns that are empty throughout are left out, and what comes after very many."""
+    more = f", the first {_MOST_ROWS:,} of {len(rows):,}" if len(rows) > _MOST_ROWS else ""
+    rows = rows[:_MOST_ROWS]
+    table = Table(title=Text(f"\n{plain(title).capitalize()}{more}"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)][:_MOST_COLUMNS]
     merged = {"low", "high"} <= set(columns)
     shown = [name for name in columns if not (merged and name in ("low", "high"))]
     for name in shown:
         is_number = all(isinstance(row.get(name), int | float | None) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
+        heading = Text(plain(name.replace("_", " ")))
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         cells = [_cell(name, row, merged) for name in shown]
         table.add_row(*cells)
@@ -165,15 +171,16 @@ def _cell(name: str, row: Mapping[str, Any], merged: bool) -> Text:
     value = row.get(name)
     if value is None:
         return Text("–", "dim")
-    if name == "success" and merged:
+    if name == "success" and merged and all(isinstance(row.get(each), int | float) for each in (name, "low", "high")):
         return Text(f"{value:.2f} ({row['low']:.2f}–{row['high']:.2f})")
-    if name == "mix":
+    if name == "mix" and isinstance(value, int | float):
         return Text(f"{value:.0%}")
     if isinstance(value, float):
         return Text(f"{value:.2g}" if 0 < abs(value) < 0.1 else f"{value:.2f}")
     if isinstance(value, int):
         return Text(str(value) if name == "task" else f"{value:,}")
-    return Text(plain(str(value)), _COLOURS.get(str(value), ""))
+    text = str(value)
+    return Text(plain(text), _COLOURS.get(text, ""))
 
 
 def _print_what_if(console: Console, answer: Mapping[str, Any]) -> None:
@@ -209,5 +216,12 @@ def _age(written: float) -> str:
 
 
 def plain(text: str, *, keep_lines: bool = False) -> str:
-    """Text from a file without characters that could steer a terminal."""
+    """Text from a file without characters that could steer a terminal, and not endless."""
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]} … and {len(text) - _LONGEST:,} characters more"
     return "".join(each if each.isprintable() or (keep_lines and each == "\n") else f"\\x{ord(each):02x}" for each in text)
+
+
+def literal(text: str) -> str:
+    """The same for text with markup around it: what looks like markup is shown as it is."""
+    return escape(plain(text))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -14,8 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cursus.agents import Policy, load_policy
 from cursus.cli.output import command_name
-from cursus.cli.runs import plain
+from cursus.cli.runs import literal
 from cursus.config import unknown
 from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, MissingExtra
@@ -24,10 +27,10 @@ from cursus.training.build import make_env, success_of
 from cursus.training.evaluate import Score, Tasks, evaluate
 from cursus.training.evaluations import Evaluation
 from cursus.training.hockey import hockey_tasks
-from cursus.training.opponents import find_weights
-from cursus.training.plan import Plan, read_plan
+from cursus.training.opponents import PlayerViews, find_weights
+from cursus.training.plan import Plan
 from cursus.training.plots import plot_training
-from cursus.training.run import evaluation_tasks, read_record
+from cursus.training.run import evaluation_tasks, plan_of
 from cursus.training.video import record_video
 
 
@@ -69,19 +72,19 @@ class LiveTraining:
         elif episodes and all(each is not None for each in episodes):
             self._unit, self._total = "episodes", sum(each or 0 for each in episodes)
         self._task = self._bar.add_task("warming up", total=self._total or None, told="")
-        self.say(f"{plain(plan.agent.name)} in {plain(plan.environment.id)}; everything goes to [b]{plain(str(run))}[/b]")
+        self.say(f"{literal(plan.agent.name)} in {literal(plan.environment.id)}; everything goes to [b]{literal(str(run))}[/b]")
 
     def look(self, now: Training, evaluation: Evaluation | None) -> None:
         """A report has come."""
         if now.phase != self._phase:
-            self.say(f"{now.steps:>10,} steps: [b]{plain(now.phase)}[/b]")
+            self.say(f"{now.steps:>10,} steps: [b]{literal(now.phase)}[/b]")
             self._phase = now.phase
         if evaluation is not None and evaluation is not self._told:
             self._told = evaluation
             for score in evaluation.scores:
-                self.say(f"{evaluation.step:>10,} steps: {plain(score.text)}")
+                self.say(f"{evaluation.step:>10,} steps: {literal(score.text)}")
         done = now.steps if self._unit == "steps" else now.episodes
-        self._bar.update(self._task, completed=done, description=plain(now.phase or "training"), told=_told(now))
+        self._bar.update(self._task, completed=done, description=literal(now.phase or "training"), told=_told(now))
 
     @contextmanager
     def interrupted(self) -> Iterator[None]:
@@ -90,7 +93,7 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                command = f"{command_name()} train --resume {plain(str(self._run))}"
+                command = f"{command_name()} train --resume {literal(str(self._run))}"
                 self.say(f"Stopped. Go on from the newest checkpoint with: [b]{command}[/b]")
             raise
 
@@ -122,12 +125,14 @@ def run_training(
     settings: Sequence[str],
     algo: str | None = None,
     num_workers: int | None,
+    trust: bool,
     as_json: bool,
 ) -> TrainResult:
     """Train, and say what came of it."""
     if config is None and resume is None:
         raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
-    with LiveTraining(console, quiet=as_json) as live, live.interrupted():
+    own = resume is None or trust
+    with importing_from_here(own), LiveTraining(console, quiet=as_json) as live, live.interrupted():
         result = train(
             config,
             num_envs=num_envs,
@@ -137,6 +142,7 @@ def run_training(
             settings=settings,
             algo=algo,
             num_workers=num_workers,
+            trust=trust,
             on_begin=live.begin,
             on_report=live.look,
         )
@@ -147,15 +153,15 @@ def run_training(
 
 def _tell(console: Console, result: TrainResult) -> None:
     counted = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
-    console.print(f"[b]{plain(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
+    console.print(f"[b]{literal(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
     if result.evaluations:
         console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
     plot = draw(result.run)
     if plot is not None:
-        console.print(f"Plot:    {plain(str(plot))}", soft_wrap=True)
+        console.print(f"Plot:    {literal(str(plot))}", soft_wrap=True)
     cursus = command_name()
     for index, command in enumerate(("evaluate", "watch", "explain")):
-        console.print(f"{'         ' if index else 'Next:    '}{cursus} {command} {plain(str(result.run))}", soft_wrap=True)
+        console.print(f"{'         ' if index else 'Next:    '}{cursus} {command} {literal(str(result.run))}", soft_wrap=True)
 
 
 def draw(run: Path) -> Path | None:
@@ -187,7 +193,7 @@ def _table(scores: Sequence[Score], title: str) -> Table:
     for score in scores:
         low, high = score.win_interval
         table.add_row(
-            plain(score.name),
+            literal(score.name),
             f"{score.win_rate:.1%}",
             f"{low:.1%}–{high:.1%}",
             f"{score.draw_rate:.1%}",
@@ -199,22 +205,26 @@ def _table(scores: Sequence[Score], title: str) -> Table:
 
 
 def run_evaluation(
-    console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, as_json: bool
+    console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, trust: bool, as_json: bool
 ) -> dict[str, Any]:
     """Play, count, and print."""
-    plan, policy, weights = _load(run)
+    plan, policy, weights = _load(run, trust=trust)
     tasks = _tasks(plan, opponents)
     if not tasks:
         raise ConfigError(f"{run} says nothing about evaluation: give its configuration evaluation.tasks.")
     with ExitStack() as stack:
+        stack.enter_context(importing_from_here(trust))
         if not as_json:
-            stack.enter_context(console.status(f"{games} games of each, with {plain(weights.name)} …"))
+            stack.enter_context(console.status(f"{games} games of each, with {literal(weights.name)} …"))
         make = partial(make_env, plan.environment, discrete=plan.agent.discrete)
+        first = make()
+        _check_fits(policy, first, weights)
+        first.close()
         scores = evaluate(policy, make, tasks, games=games, seed=seed, success=success_of(plan.environment))
     if not as_json:
         whole_games = plan.plays_hockey and (opponents or plan.evaluation.tasks is None)
         sides = ", both sides beginning half of them" if whole_games else ""
-        console.print(_table(scores, f"{plain(str(weights))}, {games} games each{sides}"))
+        console.print(_table(scores, f"{literal(str(weights))}, {games} games each{sides}"))
     return {
         "run": str(run),
         "weights": str(weights),
@@ -223,14 +233,25 @@ def run_evaluation(
 
 
 def run_video(
-    console: Console, run: Path, *, out: Path | None, opponents: Sequence[str], games: int, seed: int, as_json: bool
+    console: Console,
+    run: Path,
+    *,
+    out: Path | None,
+    opponents: Sequence[str],
+    games: int,
+    seed: int,
+    trust: bool,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Play, and make a video of it."""
-    plan, policy, weights = _load(run)
+    plan, policy, weights = _load(run, trust=trust)
     tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
-    env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
+    with importing_from_here(trust), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what cannot be rendered is told in one line below
+        env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
     try:
+        _check_fits(policy, env, weights)
         success = success_of(plan.environment)
         made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None, success=success)
     finally:
@@ -238,7 +259,7 @@ def run_video(
     if not as_json:
         results = ", ".join(str(each) for each in made.outcomes)
         console.print(
-            f"{made.seconds:.0f} s of play with {plain(weights.name)} ({results}): {plain(str(made.path))}", soft_wrap=True
+            f"{made.seconds:.0f} s of play with {literal(weights.name)} ({results}): {literal(str(made.path))}", soft_wrap=True
         )
     return {
         "run": str(run),
@@ -261,10 +282,31 @@ def _tasks(plan: Plan, opponents: Sequence[str]) -> Tasks:
     return hockey_tasks(opponents)
 
 
-def _load(run: Path) -> tuple[Plan, Any, Path]:
-    """How a run was configured, its best policy, and the file it is in."""
-    from cursus.agents import load_policy
+@contextmanager
+def importing_from_here(allowed: bool) -> Iterator[None]:
+    """Modules of environments may lie in the current folder, if that is `allowed`; installed ones come before them."""
+    here = str(Path.cwd())
+    if not allowed or here in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
-    plan, _ = read_plan(read_record(run)["plan"])
+
+def _check_fits(policy: Policy, env: Any, weights: Path) -> None:
+    """Refuse weights of a policy that sees or does something else than what there is in an environment."""
+    views = PlayerViews(env.observation_space, env.action_space)
+    wanted = {"observation_size": views.observation_size, "num_actions": views.num_actions, "action_size": views.action_size}
+    found = {name: policy.settings.get(name) for name in wanted}
+    if found != wanted:
+        raise ConfigError(f"{weights} is not of this environment: it has {found}, needed is {wanted}.")
+
+
+def _load(run: Path, *, trust: bool) -> tuple[Plan, Policy, Path]:
+    """How a run was configured, its best policy, and the file it is in."""
+    plan, _ = plan_of(run, trust=trust)
     weights = find_weights(run)
     return plan, load_policy(weights), weights

@@ -21,8 +21,8 @@ from zlib import crc32
 
 import numpy as np
 
+from cursus._files import make_folder, read_regular
 from cursus.errors import CheckpointError
-from cursus.runs.folder import read_regular
 from cursus.types import Tree
 
 _MAGIC = b"CURSUSCK"
@@ -51,14 +51,7 @@ def encode(state: Tree) -> bytes:
 
 def decode(data: bytes, source: str = "this checkpoint") -> Tree:
     """The state in the bytes of a checkpoint; a `CheckpointError` if a single bit of it is wrong."""
-    if len(data) < _HEAD.size or data[: len(_MAGIC)] != _MAGIC:
-        raise CheckpointError(f"{source} is not a checkpoint of Cursus, or its beginning is lost.")
-    _, schema, header_length, payload_length, checksum = _HEAD.unpack_from(data)
-    if schema != _SCHEMA:
-        raise CheckpointError(f"{source} has schema {schema}; this version of Cursus reads schema {_SCHEMA}.")
-    if len(data) != _HEAD.size + header_length + payload_length:
-        expected = _HEAD.size + header_length + payload_length
-        raise CheckpointError(f"{source} is cut short or too long: {len(data):,} bytes, expected {expected:,}.")
+    header_length, checksum = _read_head(data[: _HEAD.size], len(data), source)
     body = memoryview(data)[_HEAD.size :]
     if crc32(body) != checksum:
         raise CheckpointError(f"{source} is damaged: its checksum does not fit.")
@@ -68,12 +61,25 @@ def decode(data: bytes, source: str = "this checkpoint") -> Tree:
         raise CheckpointError(f"{source} cannot be understood: {error}") from error
 
 
+def _read_head(head: bytes, size: int, source: str) -> tuple[int, int]:
+    """The length of the JSON header and the checksum, if what a file of this size begins with is the head of a checkpoint."""
+    if len(head) < _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
+        raise CheckpointError(f"{source} is not a checkpoint of Cursus, or its beginning is lost.")
+    _, schema, header_length, payload_length, checksum = _HEAD.unpack(head)
+    if schema != _SCHEMA:
+        raise CheckpointError(f"{source} has schema {schema}; this version of Cursus reads schema {_SCHEMA}.")
+    expected = _HEAD.size + header_length + payload_length
+    if size != expected:
+        raise CheckpointError(f"{source} is cut short or too long: {size:,} bytes, expected {expected:,}.")
+    return header_length, checksum
+
+
 def write(folder: Path, position: int, state: Tree, *, student: bool) -> Path:
     """Write a checkpoint: to a file beside it, to the disk, then renamed.
 
     Kept are the two newest that hold a student and the two newest that hold none, so that neither pushes the other out.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{position:012d}{_STUDENT * student}.ckpt"
     write_atomically(path, encode(state))
     for old in [each for each in list_checkpoints(folder) if holds_student(each) is student][:-_KEPT]:
@@ -83,11 +89,12 @@ def write(folder: Path, position: int, state: Tree, *, student: bool) -> Path:
 
 def read(path: Path) -> Tree:
     """The state in a checkpoint file."""
+    source = f"checkpoint {path}"
     try:
-        data = read_regular(path, _MOST_BYTES)
+        data = read_regular(path, _MOST_BYTES, lambda file, size: _read_head(file.read(_HEAD.size), size, source))
     except OSError as error:
-        raise CheckpointError(f"checkpoint {path} cannot be read: {error.strerror}.") from error
-    return decode(data, source=f"checkpoint {path}")
+        raise CheckpointError(f"{source} cannot be read: {error.strerror}.") from error
+    return decode(data, source)
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

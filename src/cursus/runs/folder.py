@@ -10,17 +10,18 @@ A run folder holds::
 
 from __future__ import annotations
 
-import json
-import os
-import stat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from cursus._files import Shape, read_object
 from cursus.errors import LedgerError
 
-_MOST_BYTES = 1 << 26  # of a JSON file that is read whole
 SCHEMA = 3
 """The version of what is written here; a run of another one is refused."""
+
+_CONFIG: dict[Any, Shape] = {"seed": int, "max_lag": int | None, "ahead": int, "curriculum": dict}
+_TICKETS: dict[Any, Shape] = dict.fromkeys(("assigned", "finished", "lost", "withdrawn", "in_flight"), int)
+_STATUS: dict[Any, Shape] = {"curriculum": str, "tickets": _TICKETS, "explain": str, "tables": {str: [dict]}, "time": float}
 
 
 class RunFolder:
@@ -36,8 +37,7 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The settings of the run."""
-        complaint = f"{self.path} is not a run: it has no readable config.json"
-        config = _read_object(self.config, complaint, ("seed", "max_lag", "ahead", "curriculum"))
+        config = self._read(self.config, _CONFIG, f"{self.path} is not a run: it has no readable config.json")
         if config.get("schema", SCHEMA) != SCHEMA:
             raise LedgerError(
                 f"{self.path} was recorded with schema {config['schema']!r:.20}; this version of Cursus reads schema {SCHEMA}."
@@ -46,35 +46,10 @@ class RunFolder:
 
     def read_status(self) -> dict[str, Any]:
         """How things stood when the status was last written."""
-        complaint = f"{self.path} has no readable status.json"
-        return _read_object(self.status, complaint, ("curriculum", "tickets", "explain", "tables", "time"))
+        return self._read(self.status, _STATUS, f"{self.path} has no readable status.json")
 
-
-def _read_object(path: Path, complaint: str, keys: tuple[str, ...]) -> dict[str, Any]:
-    try:
-        found = json.loads(read_regular(path, _MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise LedgerError(f"{complaint} ({error}).") from error
-    if not isinstance(found, dict):
-        raise LedgerError(f"{complaint}: it holds a {type(found).__name__}, not an object.")
-    missing = [key for key in keys if key not in found]
-    if missing:
-        raise LedgerError(f"{complaint}: it lacks {', '.join(missing)}.")
-    return found
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file, open for reading. Anything else (a pipe, a device) is an `OSError`, where reading could wait for ever."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(22, "it is not a regular file", str(path))
-    return os.fdopen(handle, "rb")
-
-
-def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a regular file; an `OSError` if there are more than `most`."""
-    with open_regular(path) as file:
-        if os.fstat(file.fileno()).st_size > most:
-            raise OSError(27, f"it has more than {most:,} bytes", str(path))
-        return file.read()
+    def _read(self, path: Path, shape: dict[Any, Shape], complaint: str) -> dict[str, Any]:
+        try:
+            return read_object(path, shape)
+        except (OSError, ValueError) as error:
+            raise LedgerError(f"{complaint} ({error}).") from error

@@ -10,7 +10,6 @@ import fcntl
 import json
 import math
 import os
-import stat
 import sys
 import time
 import warnings
@@ -21,9 +20,10 @@ from zlib import crc32
 
 import numpy as np
 
+from cursus._files import Shape, end_of_lines, make_folder, misfit, nests_deeply, open_regular, open_to_write, read_lines
 from cursus.errors import LedgerError, LedgerWarning, SettingsError
 from cursus.runs import checkpoint
-from cursus.runs.folder import RunFolder, open_regular
+from cursus.runs.folder import RunFolder
 from cursus.types import Tree
 
 _FLUSH_BYTES = 1 << 16
@@ -31,8 +31,10 @@ _FLUSH_SECONDS = 1.0
 _STATUS_SECONDS = 1.0
 _STATUS_COST_SHARE = 20  # a status that takes long to make is made so much more seldom
 _CRC_BYTES = len(b',"crc":"01234567"}')
-_LONGEST_LINE = 1 << 28
 _MOST_DIGITS = 20
+_MOST_EVENTS = 1 << 62
+_MOST_BRACKETS = 64  # a line with more of them may be nested too deeply
+_DECISION: dict[Any, Shape] = {"kind": str, "ticket": int, "text": str, "evidence": dict, "time": float}
 _UNUSED = ("start", "num_envs", "checkpoint", "resume")  # the events of a run in which nothing was assigned
 
 
@@ -58,7 +60,8 @@ class Ledger:
         self._lock = _take_lock(folder)
         self._file = -1
         try:
-            self._file = _open(folder.events, os.O_WRONLY | os.O_APPEND)
+            self._file = open_to_write(folder.events, os.O_WRONLY | os.O_APPEND)
+            make_folder(folder.checkpoints)
         except LedgerError:
             self._let_go()
             raise
@@ -276,6 +279,22 @@ def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[
             yield {**event, "superseded": True}
 
 
+def read_decisions(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The decisions among the events of a run, oldest first, each with `kind`, `ticket`, `text`, `evidence` and `time`.
+
+    Args:
+        path: the folder of the run.
+    """
+    return (checked_decision(event, path) for event in read_events(path) if event["event"] == "decision")
+
+
+def checked_decision(event: dict[str, Any], path: str | Path) -> dict[str, Any]:
+    """The `event` of the run in `path` itself, if it is a decision with everything that belongs to one."""
+    if complaint := misfit(event, _DECISION):
+        raise LedgerError(f"event {event['n']} of {path} is not a decision as we record them: {complaint}.")
+    return event
+
+
 def events_since(folder: RunFolder, position: int) -> Iterator[dict[str, Any]]:
     """The events of the run in `folder` that count, from number `position` on and up to the first that is missing."""
     spans = valid_spans(folder)
@@ -306,7 +325,7 @@ def valid_spans(folder: RunFolder) -> list[range]:
     resumes = [
         (event["n"], event["cut"])
         for event in _parsed(folder.events, containing=b'"event":"resume"')
-        if event["event"] == "resume" and isinstance(event.get("cut"), int)
+        if event["event"] == "resume" and not misfit(event, {"cut": int})
     ]
     spans: list[range] = []
     end = sys.maxsize
@@ -328,21 +347,23 @@ def _plain(value: Any) -> Any:
 
 def _parsed(path: Path, containing: bytes = b"", *, since: int = 0, damaged: bool = False) -> Iterator[dict[str, Any]]:
     """The events of a file from a number on whose lines contain this; those that are damaged are left out, or come as such."""
+    for line in _lines(path):
+        if containing not in line or (since and _number(line) < since):
+            continue
+        event = _event(line)
+        if event is not None:
+            yield event
+        elif damaged:
+            yield {"n": -1, "event": "damaged"}
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Every line but one that is still being written, or torn: that is repaired when the run is opened again."""
     try:
-        opened = open_regular(path)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from error
-    with opened as file:
-        while line := file.readline(_LONGEST_LINE):
-            if not line.endswith(b"\n"):
-                return  # still being written, or torn: repaired when the run is opened again
-            if containing not in line or (since and _number(line) < since):
-                continue
-            event = _event(line)
-            if event is not None:
-                yield event
-            elif damaged:
-                yield {"n": -1, "event": "damaged"}
+        with open_regular(path) as file:
+            yield from read_lines(file)
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
 def _number(line: bytes) -> int:
@@ -358,7 +379,9 @@ def _event(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         event: dict[str, Any] = json.loads(body + b"}")
-        sound = type(event["n"]) is int and 0 <= event["n"] < sys.maxsize and isinstance(event["event"], str)
+        sound = type(event["n"]) is int and 0 <= event["n"] < _MOST_EVENTS and isinstance(event["event"], str)
+        if body.count(b"[") + body.count(b"{") > _MOST_BRACKETS:
+            sound = sound and not nests_deeply(event)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return event if sound else None
@@ -374,19 +397,16 @@ def _next_number(path: Path) -> int:
 
 def _repair(path: Path) -> int:
     """Cut off a last line that was not written to its end; how many bytes that were."""
-    with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        keep, block = size, 1 << 16
-        tail = b""
-        while keep > 0 and b"\n" not in tail:
-            keep = max(0, size - len(tail) - block)
-            file.seek(keep)
-            tail = file.read(size - keep)
-        whole = keep + tail.rfind(b"\n") + 1 if b"\n" in tail else 0
-        if whole < size:
-            file.truncate(whole)
-            os.fsync(file.fileno())
-        return size - whole
+    try:
+        with path.open("r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            whole = end_of_lines(file.fileno())
+            if whole < size:
+                file.truncate(whole)
+                os.fsync(file.fileno())
+            return size - whole
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
 _HELD: dict[int, tuple[int, int]] = {}
@@ -395,7 +415,7 @@ _HELD: dict[int, tuple[int, int]] = {}
 
 def _take_lock(folder: RunFolder) -> int:
     """A lock that the kernel lets go of when its holder dies, and that forked workers do not keep."""
-    handle = _open(folder.lock, os.O_RDWR)
+    handle = open_to_write(folder.lock, os.O_RDWR)
     found = os.fstat(handle)
     identity = (found.st_dev, found.st_ino)
     try:
@@ -422,17 +442,6 @@ def _leave_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_locks)
-
-
-def _open(path: Path, flags: int) -> int:
-    try:
-        handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be opened for writing: {error.strerror}.") from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise LedgerError(f"{path} cannot be opened for writing: it is not a regular file.")
-    return handle
 
 
 def _make_folder(path: Path) -> None:

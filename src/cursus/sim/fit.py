@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cursus.config import build
+from cursus._files import Shape, read_object
 from cursus.errors import ConfigError, SettingsError
-from cursus.replay import released_episodes
+from cursus.replay import recorded_curriculum, released_episodes
 from cursus.runs import RunFolder
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
@@ -24,6 +23,11 @@ FILE = "fit.json"
 """Where a run folder keeps the fit."""
 
 _NAMES = ("start", "rate", "transfer", "forgetting")
+_SHAPE: dict[Any, Shape] = {
+    **dict.fromkeys((*_NAMES, "log_likelihood", "steady_log_likelihood"), float),
+    **dict.fromkeys(("samples_per_epoch", "episodes"), int),
+    "prerequisites": [[int]],
+}
 _LOW = np.array([0.001, 0.001, 0.001, 0.001])
 _HIGH = np.array([0.5, 20.0, 1.0, 20.0])
 _CANDIDATES, _ELITE, _GENERATIONS = 192, 24, 25
@@ -98,8 +102,7 @@ def read_fit(run: str | Path) -> Fit:
     """The fit of a run, made before."""
     path = Path(run) / FILE
     try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Fit(**found)
+        return Fit(**read_object(path, _SHAPE))
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}). Make it with: cursus fit {run}") from error
 
@@ -116,7 +119,7 @@ def _results(run: str | Path) -> tuple[IntArray, FloatArray]:
 def _size(run: str | Path) -> int:
     """How many tasks the run has; 0 if its space cannot be made from the record."""
     try:
-        size: int = build(RunFolder(run).read_config()["curriculum"], where="curriculum").tasks.size
+        size = recorded_curriculum(RunFolder(run).read_config()).tasks.size
     except ConfigError:
         return 0
     return size if size <= _MOST_TASKS else 0

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
+from cursus._files import make_folder
 from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.curricula import Curriculum
 from cursus.errors import MissingExtra, SettingsError, TaskError
@@ -300,8 +301,9 @@ def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Ou
     if "csv" in outputs:
         others.append(CsvWriter(folder / "metrics.csv", resume=step))
     if "tensorboard" in outputs:
-        others.append(TensorBoardWriter(folder / "tensorboard", resume=step))
+        others.append(TensorBoardWriter(make_folder(folder / "tensorboard"), resume=step))
     if "wandb" in outputs:
+        make_folder(folder / "wandb")  # where wandb puts its files
         others.append(WandbWriter("cursus", folder.name, folder=folder))
     return Writers(JsonlWriter(folder / "metrics.jsonl", resume=step), *others)
 

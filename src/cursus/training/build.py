@@ -83,8 +83,9 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
         rendered = {} if render_mode is None else {"render_mode": render_mode}
         env = gymnasium.make(plan.id, plan.max_episode_steps, disable_env_checker=True, **rendered, **plan.settings)
     except ModuleNotFoundError as error:
+        missing = getattr(error.__cause__, "name", None) or error.name
         raise ConfigError(
-            f"environment {plan.id!r}: there is no module {error.name!r}. It must be installed, or lie in the current folder."
+            f"environment {plan.id!r}: there is no module {missing!r}. It must be installed, or lie in the current folder."
         ) from None
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None

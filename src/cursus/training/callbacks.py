@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cursus.curricula import Curriculum, League
+from cursus.errors import CursusError, StateError
 from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, Writers
 from cursus.statistics import wilson, z_of
 from cursus.teacher import Teacher
@@ -66,6 +67,17 @@ def entered(decision: Decision) -> str | None:
     return name
 
 
+@contextmanager
+def reading_state() -> Iterator[None]:
+    """What a saved state of another shape makes of those who load it is one error."""
+    try:
+        yield
+    except CursusError:
+        raise
+    except Exception as error:
+        raise StateError(f"a checkpoint does not hold the state of this training: {error!r:.200}.") from error
+
+
 class RecentEpisodes:
     """Observer of a teacher: the results of the last 100 episodes."""
 
@@ -108,8 +120,9 @@ class RecentEpisodes:
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
-        self._won.extend(state["won"])
-        self._returns.extend(state["returns"])
+        with reading_state():
+            self._won.extend(map(bool, state["won"]))
+            self._returns.extend(map(float, state["returns"]))
 
 
 class Reporter:

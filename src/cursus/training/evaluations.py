@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
+from cursus._files import make_folder
 from cursus.agents import Policy, load_policy
 from cursus.errors import CursusError, MetricsWarning, SettingsError, WorkerError
 from cursus.metrics import JsonlWriter, read_metrics
@@ -32,6 +33,7 @@ from cursus.vector.transfer import Parcel, pack, unpack
 
 _NICENESS = 10
 _END_S = 5.0
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -261,11 +263,11 @@ class Evaluations:
         self._background: BackgroundEvaluator | None = None
         self._in_background = background
         self._done: list[Evaluation] = []
-        (run / "weights").mkdir(mode=0o700, exist_ok=True)
+        make_folder(run / "weights")
         path = run / "evaluations.jsonl"
         known = list(read_metrics(path)) if path.exists() and resumed_at >= 0 else []
         known = [row for row in known if row["step"] <= resumed_at]
-        self._best = max((row["evaluation/score"] for row in known), default=-1.0)
+        self._best = max((row.get("evaluation/score", -1.0) for row in known), default=-1.0)
         self._known = {int(row["step"]) for row in known}
         self._left_over = self._tidy(resumed_at)
         self._asked = max([0, *self._known, *self._left_over])
@@ -274,7 +276,7 @@ class Evaluations:
     def _tidy(self, resumed_at: int) -> list[int]:
         """Steps whose evaluation was under way when the run was stopped; what came after its checkpoint is removed."""
         found = []
-        for path in (self._run / "weights").glob("0*.safetensors"):
+        for path in (self._run / "weights").glob(f"{'[0-9]' * _DIGITS}.safetensors"):
             if int(path.stem) <= resumed_at and int(path.stem) not in self._known:
                 found.append(int(path.stem))
             else:
@@ -320,7 +322,7 @@ class Evaluations:
         return self._submit(steps)
 
     def _weights(self, steps: int) -> Path:
-        return self._run / "weights" / f"{steps:012d}.safetensors"
+        return self._run / "weights" / f"{steps:0{_DIGITS}d}.safetensors"
 
     def _submit(self, steps: int) -> list[Evaluation]:
         """Evaluate saved weights: in the background, or now."""

@@ -18,7 +18,7 @@ from cursus.errors import EnvError, ResumeWarning, SettingsError
 from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
-from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered
+from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered, reading_state
 from cursus.training.opponents import Opponents, PlayerViews
 from cursus.types import BoolArray, Decision, Tree
 from cursus.vector import Processes, Serial
@@ -191,7 +191,8 @@ class _Loop:
         self._action_log = ActionLog(self._num_envs, self._joined(self._views.blank(self._num_envs)))
         self._stopped_at: Tree = None
         if self._teacher.caller_state is not None:
-            self._load(self._teacher.caller_state)
+            with reading_state():
+                self._load(self._teacher.caller_state)
 
     def _joined(self, own: NDArray[Any]) -> NDArray[Any]:
         return own if self._opponents is None else self._views.join(own, self._views.blank(self._num_envs))
@@ -205,7 +206,8 @@ class _Loop:
         fresh = np.ones(self._num_envs, dtype=bool)
         self._apply_decisions(infos.get("decisions", ()), fresh)
         if self._stopped_at is not None and seeds_itself:
-            self._observations, fresh = self._action_log.repeat(self._envs, self._observations, self._stopped_at)
+            with reading_state():
+                self._observations, fresh = self._action_log.repeat(self._envs, self._observations, self._stopped_at)
             if fresh.any():
                 self._observations, infos = self._envs.reset(options={"reset_mask": fresh})
                 self._apply_decisions(infos.get("decisions", ()), fresh)

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from cursus._files import make_folder
 from cursus.agents import Agent, Policy, load_policy
 from cursus.curricula.league import ARCHIVE, LATEST
 from cursus.errors import CheckpointError, SettingsError
@@ -139,7 +140,7 @@ class Opponents:
         for name, policy in self._chosen.items():
             path = self._kept(name)
             if path is not None and name != SELF and not path.exists():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
+                make_folder(path.parent)
                 policy.save(path)
 
     def _kept(self, name: str) -> Path | None:
@@ -174,7 +175,7 @@ class Opponents:
     def _take(self, slot: int, number: int) -> None:
         policy = self._agent.freeze(seed=self._seed + number + 1)
         if self._folder is not None:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            make_folder(self._folder)
             policy.save(self._file(number))
         self._snapshots[number] = policy
         self._slots[slot] = self._latest = number

@@ -69,7 +69,7 @@ class OwnAgent:
         made: Any = self.kind
         try:
             agent: Agent = made(views.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
-        except (RuntimeError, TypeError, ValueError) as error:
+        except (MemoryError, OverflowError, RuntimeError, TypeError, ValueError) as error:
             raise error if isinstance(error, CursusError) else ConfigError(f"agent: {error}.") from error
         return agent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import cycle
 from math import isfinite
 from pathlib import Path
@@ -13,11 +14,13 @@ import numpy as np
 
 from cursus.errors import LedgerError, MissingExtra
 from cursus.metrics import read_metrics
-from cursus.runs import RunFolder, read_events
+from cursus.runs import RunFolder, read_decisions
+from cursus.runs.checkpoint import write_atomically
 from cursus.types import FloatArray
 
 _COLOURS = ("#2f7ed8", "#d08700", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a", "#8c8c8c")
 _BANDS = ("#eef2f7", "#ffffff")
+_LONGEST_NAME = 80
 _FEW = 40
 """Up to so many points are marked one by one."""
 _PHASE_INDEX = "progress/phase_index"
@@ -51,7 +54,9 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
     if not panels:
         raise LedgerError(f"{run / 'metrics.jsonl'} has no metric of a training: it has {', '.join(_names(rows))[:200]}.")
     figure = _figure(panels, _reach(rows), phases(rows, _decisions(run)), run.resolve().name)
-    figure.savefig(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix.lstrip(".") or "png")
+    write_atomically(path, drawn.getvalue(), durable=False)
     return path
 
 
@@ -65,8 +70,8 @@ def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[
     """
     kinds = ("phase",) if any(each["kind"] == "phase" for each in decisions) else ("promotion", "demotion")
     changes = [each for each in decisions if each["kind"] in kinds]
-    left = [str(each["evidence"][_ENTERED[each["kind"]][0]]) for each in changes[:1]]
-    names = left + [str(each["evidence"][_ENTERED[each["kind"]][1]]) for each in changes]
+    left = [_shown(each["evidence"].get(_ENTERED[each["kind"]][0])) for each in changes[:1]]
+    names = left + [_shown(each["evidence"].get(_ENTERED[each["kind"]][1])) for each in changes]
     steps, indices = series(rows, _PHASE_INDEX)
     if len(steps):
         entered = np.flatnonzero(np.diff(indices, prepend=np.nan) != 0)
@@ -101,7 +106,7 @@ def _rows(run: Path) -> list[Row]:
 def _decisions(run: Path) -> list[dict[str, Any]]:
     if not RunFolder(run).events.exists():
         return []
-    return [event for event in read_events(run) if event["event"] == "decision"]
+    return list(read_decisions(run))
 
 
 # ---- what the rows hold
@@ -198,7 +203,7 @@ def _draw_rates(axes: Any, rows: Sequence[Row], names: Sequence[str], label: Cal
 
 def _draw(axes: Any, steps: FloatArray, values: FloatArray, colour: str, label: str) -> None:
     mark = "o" if len(steps) <= _FEW else None
-    shown = label.replace("$", r"\$")
+    shown = _shown(label)
     axes.plot(steps, values, color=colour, linewidth=1.4, marker=mark, markersize=3.5, label=shown or "_", clip_on=False)
 
 
@@ -213,7 +218,7 @@ def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], band
     columns = min(len(panels), 2)
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(6.4 * columns, 2.6 * lines + 0.7), dpi=120, layout="constrained")
-    figure.suptitle(title.replace("$", r"\$"), fontsize=13)
+    figure.suptitle(_shown(title), fontsize=13)
     for index, (name, draw) in enumerate(panels):
         axes = figure.add_subplot(lines, columns, index + 1)
         draw(axes)
@@ -242,9 +247,15 @@ def _shade(axes: Any, bands: Sequence[PhaseBand], reach: tuple[float, float], na
         axes.axvspan(band.begin, band.end, color=_BANDS[index % 2], zorder=-1, linewidth=0)
         room = 75 * (band.end - band.begin) / (reach[1] - reach[0])
         if named and len(band.name) <= room:
-            middle, shown = (band.begin + band.end) / 2, band.name.replace("$", r"\$")
+            middle, shown = (band.begin + band.end) / 2, _shown(band.name)
             coordinates = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(shown, (middle, 1.0), (0, 3), **coordinates, fontsize=8, color="#5a6470", ha="center")
+
+
+def _shown(name: Any) -> str:
+    """A name as text of a plot: no formula, no control characters, not endless."""
+    text = str(name)[:_LONGEST_NAME]
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text).replace("$", r"\$")
 
 
 def _short(value: float) -> str:

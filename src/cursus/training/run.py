@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cursus._files import Shape, make_folder, read_object
 from cursus.agents import Agent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete, Levels, Task
 from cursus.training.build import build_curriculum, external_names, make_env, success_of
-from cursus.training.callbacks import Training
+from cursus.training.callbacks import Training, reading_state
 from cursus.training.evaluate import GameEnv, PlannedGame, Tasks
 from cursus.training.evaluations import LAST, Evaluation, Evaluations
 from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 RECORD = "train.json"
 _SCHEMA = 1
+_RECORD: dict[Any, Shape] = {"schema": int, "plan": dict, "num_envs": int, "device": str}
+_MOST_ENVS = 1 << 16
+_DEVICE = re.compile(r"(cpu|cuda|mps)(:[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def train(
     settings: Sequence[str] = (),
     algo: str | None = None,
     num_workers: int | None = None,
+    trust: bool = False,
     on_begin: Callable[[Plan, Path], None] = lambda plan, run: None,
     on_report: Callable[[Training, Evaluation | None], None] = lambda training, evaluation: None,
 ) -> TrainResult:
@@ -86,6 +92,8 @@ def train(
         algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as
             `"sb3:PPO"` (default None: the table decides).
         num_workers: worker processes, as in `cursus.make_vec` (default None).
+        trust: whether a resumed run may have code imported that it names, such as the module of its environment: only for
+            runs whose origin is known (default False: that is an error). What `config` names needs no trust.
         on_begin: called with plan and run folder when everything is made.
         on_report: called after every row of metrics with how the training stands, and the newest evaluation if there is one.
     """
@@ -93,7 +101,7 @@ def train(
         if resume:
             if run is not None:
                 raise SettingsError(f"a resumed run stays in its folder {resume}: leave out run={str(run)!r}.")
-            job = _Job.resumed(resume, config, num_envs, device, settings, algo)
+            job = _Job.resumed(resume, config, num_envs, device, settings, algo, trust=trust)
         else:
             job = _Job.new(config, num_envs, device, run, settings, algo)
         stack.enter_context(_one_thread(job.device))
@@ -125,19 +133,31 @@ class _Job:
 
     @classmethod
     def resumed(
-        cls, run: str | Path, config: Any, num_envs: int | None, device: str | None, settings: Sequence[str], algo: str | None
+        cls,
+        run: str | Path,
+        config: Any,
+        num_envs: int | None,
+        device: str | None,
+        settings: Sequence[str],
+        algo: str | None,
+        *,
+        trust: bool,
     ) -> _Job:
         record = read_record(run)
         if config is not None or algo is not None or num_envs not in (None, record["num_envs"]):
             raise SettingsError(f"{run} goes on as it began, with {record['num_envs']} environments and its own configuration.")
-        plan, spec = read_plan(record["plan"], settings)
+        plan, spec = plan_of(run, settings, trust=trust)
         if plan.seed != read_plan(record["plan"])[0].seed:
             raise SettingsError(f"{run} goes on with the seed that it began with.")
         return cls(plan, spec, record["num_envs"], device or record["device"], Path(run), is_resumed=True)
 
     def __post_init__(self) -> None:
         check_count("num_envs", self.num_envs)
+        if self.num_envs > _MOST_ENVS:
+            raise SettingsError(f"num_envs={self.num_envs:,} is too many: at most {_MOST_ENVS:,}.")
         try:
+            if not _DEVICE.fullmatch(self.device):
+                raise RuntimeError("it is not known")
             torch.empty(0, device=self.device)
         except (RuntimeError, AssertionError) as error:
             why = str(error).splitlines()[0].rstrip(".")
@@ -250,8 +270,7 @@ class _Prepared:
         return TrainResult(run, result.steps, result.episodes, result.updates, result.mean_return, result.completed, done)
 
     def _save_last(self) -> None:
-        folder = self.job.run / "weights"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = make_folder(self.job.run / "weights")
         self.agent.freeze().save(folder / LAST)
 
     def _learn(self, common: dict[str, Any]) -> Training:
@@ -271,7 +290,8 @@ class _Prepared:
         if not tasks:
             return None
         teacher = self.envs.teacher
-        resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
+        with reading_state():
+            resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
         env = partial(make_env, plan.environment, discrete=plan.agent.discrete)
         chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
         background = plan.evaluation.background
@@ -322,14 +342,40 @@ def read_record(run: str | Path) -> dict[str, Any]:
     """How the training of a run was configured."""
     path = Path(run) / RECORD
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = read_object(path, _RECORD)
     except FileNotFoundError:
         raise ConfigError(f"{run} is not the folder of a training: it has no {RECORD}.") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(found, dict) or found.get("schema") != _SCHEMA or not {"plan", "num_envs", "device"} <= set(found):
-        raise ConfigError(f"{path} was written by another version of Cursus, or is damaged.")
+    if found["schema"] != _SCHEMA:
+        raise ConfigError(f"{path} has schema {found['schema']}; this version of Cursus reads schema {_SCHEMA}.")
     return found
+
+
+def plan_of(run: str | Path, settings: Sequence[str] = (), *, trust: bool = False) -> tuple[Plan, dict[str, Any]]:
+    """The plan of a recorded training, with some `settings` changed; and what was read, in full.
+
+    Args:
+        run: the run folder.
+        settings: changes of the configuration such as `"training.steps=1000"` (default none).
+        trust: whether it may name code of others, which would be imported (default False: that is an error).
+    """
+    plan, spec = read_plan(read_record(run)["plan"], settings)
+    named = [] if trust else _named_code([plan.environment.id, plan.environment.settings])
+    if named:
+        raise ConfigError(
+            f"{Path(run) / RECORD} wants code to be imported and run: {', '.join(map(repr, named))!s:.200}. If you know where "
+            "this run comes from, allow it with --trust (in Python: trust=True)."
+        )
+    return plan, spec
+
+
+def _named_code(value: Any) -> list[str]:
+    """Every string that is, or may be, a `module:name`, by which Gymnasium and others import a module."""
+    if isinstance(value, str):
+        return [value] if ":" in value else []
+    parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else []
+    return [found for part in parts for found in _named_code(part)]
 
 
 def _mirror(plan: Plan) -> Mirror:

@@ -101,15 +101,30 @@ def _record(
 ) -> GameOutcome:
     """Play one game and record it."""
     game_env.begin(game)
-    reel.add(game_env.env.render(), title)
+    reel.add(_rendered(game_env.env), title)
     result, steps = None, 0
     while result is None:
         result = game_env.step(act(policy, [game_env], deterministic)[0])
         steps += 1
         if result is None and steps % every == 0:
-            reel.add(game_env.env.render(), title)
-    reel.add(game_env.env.render(), title.after(result.outcome), _RESULT_S)
+            reel.add(_rendered(game_env.env), title)
+    reel.add(_rendered(game_env.env), title.after(result.outcome), _RESULT_S)
     return result.outcome
+
+
+def _rendered(env: Any) -> Any:
+    """A frame, as an array of height, width and colour."""
+    try:
+        given = env.render()
+    except NotImplementedError:
+        raise SettingsError("this environment cannot be rendered: it has no render().") from None
+    try:
+        pixels = np.asarray(given, dtype=np.uint8)
+    except (TypeError, ValueError):
+        pixels = np.zeros(0, np.uint8)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
+        raise SettingsError(f"this environment renders {given!r:.60}, not an array of height, width and 3 colours.")
+    return pixels
 
 
 def _frames_per_s(env: gymnasium.Env[Any, Any]) -> float:
@@ -178,7 +193,6 @@ class _Reel:
 def _composed(pixels: Any, title: _Title) -> Any:
     """The frame with its line above it."""
     images, drawing = _pillow("Image"), _pillow("ImageDraw")
-    pixels = np.asarray(pixels, dtype=np.uint8)
     height, width, _ = pixels.shape
     whole = images.new("RGB", (width, height + _BAR), _DARK)
     whole.paste(images.fromarray(pixels), (0, _BAR))

@@ -13,11 +13,11 @@ from typing import Self
 
 import numpy as np
 
+from cursus._files import end_of_lines, open_to_write, read_lines
 from cursus.errors import LedgerError, SettingsError
 from cursus.settings import check_count
 
-_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_BLOCK = 1 << 16
+_FLAGS = os.O_RDWR | os.O_APPEND
 
 
 class AppendFile:
@@ -33,9 +33,9 @@ class AppendFile:
         self._handle = -1
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self.path, _FLAGS, 0o600)
         except (OSError, ValueError) as error:
             raise LedgerError(f"{self.path} cannot be opened for writing: {error}.") from error
+        self._handle = open_to_write(self.path, _FLAGS)
 
     def append(self, data: bytes) -> None:
         """Add this at the end."""
@@ -92,20 +92,20 @@ class AppendFile:
         """Every line from the first."""
         with open(os.dup(self._handle), "rb") as file:
             file.seek(0)
-            yield from file
+            try:
+                yield from read_lines(file)
+            except ValueError as error:
+                raise LedgerError(f"{self.path} is damaged: {error}.") from None
 
     def repair(self) -> None:
         """Remove what a process that was killed left behind: a line without an end, a replacement that was not finished."""
-        self._beside.unlink(missing_ok=True)
-        size = keep = os.fstat(self._handle).st_size
-        while keep > 0:
-            start = max(keep - _BLOCK, 0)
-            end = os.pread(self._handle, keep - start, start).rfind(b"\n")
-            keep = start + end + 1 if end >= 0 else start
-            if end >= 0:
-                break
-        if keep < size:
-            self._truncate(keep)
+        try:
+            self._beside.unlink(missing_ok=True)
+            keep = end_of_lines(self._handle)
+            if keep < os.fstat(self._handle).st_size:
+                self._truncate(keep)
+        except (OSError, ValueError) as error:
+            raise LedgerError(f"{self.path} is damaged: {getattr(error, 'strerror', error)}.") from error
 
     def cut(self, superseded: Callable[[bytes], bool], *, skip: int = 0) -> None:
         """Remove the first line after `skip` of which this is true, and everything behind it."""
@@ -122,7 +122,7 @@ class AppendFile:
         handle = -1
         try:
             self._beside.unlink(missing_ok=True)
-            handle = os.open(self._beside, _FLAGS | os.O_EXCL, 0o600)
+            handle = open_to_write(self._beside, _FLAGS | os.O_EXCL)
             with open(handle, "wb", closefd=False) as file:
                 file.writelines(lines)
             os.fsync(handle)

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cursus._files import Shape, misfit, open_regular, parse, read_lines
 from cursus.errors import LedgerError, MetricsWarning
 from cursus.metrics.writers.base import AppendFile, Writer, checked_row
 from cursus.settings import check_count, check_kind
 
 _BEGINNING = b'{"step":'
+_ROW: dict[Any, Shape] = {"step": int, str: float | None}
 _log = logging.getLogger("cursus")
 
 
@@ -49,7 +51,7 @@ class JsonlWriter(Writer):
                 raise LedgerError(f"{path} holds something else than metrics. Choose another file.")
             self._file.repair()
             if resume is not None:
-                self._file.cut(lambda line: _parsed(line, self.path)["step"] > resume)
+                self._file.cut(lambda line: bool(_parsed(line, self.path)["step"] > resume))
         except BaseException:
             self._file.abandon()
             raise
@@ -78,27 +80,26 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, float]]:
     """The rows of the `metrics.jsonl` at `path`, oldest first, also while it is being written; what was not finite is NaN."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    return  # still being written, or torn: repaired when the file is opened again
+        with open_regular(
+            path
+        ) as file:  # a last line that is still being written, or torn, is repaired when it is opened again
+            for number, line in enumerate(read_lines(file), start=1):
                 row = _parsed(line, path, number)
                 yield {name: math.nan if value is None else value for name, value in row.items()}
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be read: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
 def _parsed(line: bytes, path: Path, number: int | None = None) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-        sound = isinstance(row, dict) and isinstance(row["step"], int)
-    except (ValueError, KeyError, RecursionError):
-        sound = False
-    if not sound:
+        row: dict[str, Any] = parse(line)
+        complaint = misfit(row, _ROW)
+    except ValueError as error:
+        complaint = str(error)
+    if complaint:
         where = "a line" if number is None else f"line {number}"
-        raise LedgerError(f"{where} of {path} is damaged: {line[:60]!r}")
-    checked: dict[str, Any] = row
-    return checked
+        raise LedgerError(f"{where} of {path} is damaged: {line[:60]!r} ({complaint}).")
+    return row
 
 
 class Writers(Writer):

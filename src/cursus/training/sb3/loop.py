@@ -19,7 +19,7 @@ from cursus.agents.sb3 import (
 )
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
-from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered
+from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered, reading_state
 from cursus.training.loop import ActionLog
 from cursus.training.opponents import PlayerViews
 from cursus.training.sb3.learner import SB3Learner
@@ -158,7 +158,8 @@ class _TrainingCallback(BaseCallback):
         model.set_env(self._vec_env)
         model.set_logger(self._logger)
         if resumed is not None:
-            self._load(resumed)
+            with reading_state():
+                self._load(resumed)
         if not self._vec_env.envs.settings.seed_episodes:
             self._vec_env.seed(self._seed + self.now.steps)
         self._reporter.open(stack, self._run)
