@@ -278,6 +278,8 @@ class TicketBook:
         """Continue from a state; every open ticket is to be handed out again."""
         try:
             counts, columns, head = Counts(**state["counts"]), state["columns"], int(state["head"])
+            if any(type(count) is not int or count < 0 for count in asdict(counts).values()) or counts.in_flight < 0:
+                raise StateError(f"the counts {asdict(counts)} cannot be")
             status: bytes = state["status"]
             size = len(status)
             if size != counts.assigned - head or any(len(columns[name]) != size for name in _COLUMNS):
