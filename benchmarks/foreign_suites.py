@@ -1,6 +1,6 @@
 """The vector tests of Stable-Baselines3 and of Gymnasium, with our environments in the place of theirs: a yardstick.
 
-    python benchmarks/foreign_suites.py                    # Stable-Baselines3: its source distribution is downloaded; needs pandas
+    python benchmarks/foreign_suites.py                    # Stable-Baselines3: its sources are downloaded; needs pandas
     python benchmarks/foreign_suites.py --gymnasium PATH   # Gymnasium: PATH is a checkout; its distribution has no such tests
 
 `docs/vector.md` has the counts and says why the rest does not pass. It is also the pytest plugin that puts ours in place.
