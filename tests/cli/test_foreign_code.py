@@ -121,3 +121,13 @@ def test_settings_of_an_environment_that_name_code_need_trust_too(tmp_path: Path
     (tmp_path / "train.json").write_text(json.dumps({"schema": 1, "plan": plan, "num_envs": 2, "device": "cpu"}))
     with pytest.raises(ConfigError, match=r"wants code to be imported and run: 'evil:Env.*trust=True"):
         train(resume=tmp_path)
+
+
+def test_what_is_printed_as_next_can_be_pasted(here: Path) -> None:
+    code, out, err = call(here, "train", "game.json", "--num-envs", "2", "--num-workers", "0", "--run", "pasted")
+    assert code == 0, err
+    commands = [line.split()[1:] for line in out[out.index("Next:") + len("Next:") :].splitlines() if line.strip()]
+    assert [command[0] for command in commands] == ["evaluate", "watch", "explain"]
+    for command in (commands[0], commands[2]):
+        code, _, err = call(here, *command)
+        assert code == 0, err

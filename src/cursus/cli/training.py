@@ -30,7 +30,7 @@ from cursus.training.hockey import hockey_tasks
 from cursus.training.opponents import PlayerViews, find_weights
 from cursus.training.plan import Plan
 from cursus.training.plots import plot_training
-from cursus.training.run import evaluation_tasks, plan_of
+from cursus.training.run import code_of, evaluation_tasks, plan_of
 from cursus.training.video import record_video
 
 
@@ -55,6 +55,8 @@ class LiveTraining:
         self._told: Evaluation | None = None
         self._unit, self._total = "steps", 0
         self._run: Path | None = None
+        self.trust = ""
+        """What a command on this run needs, if it names code of others."""
 
     def __enter__(self) -> LiveTraining:
         self._bar.__enter__()
@@ -66,6 +68,7 @@ class LiveTraining:
     def begin(self, plan: Plan, run: Path) -> None:
         """The training is about to begin."""
         self._run = run
+        self.trust = " --trust" if code_of(plan) else ""
         episodes = [phase.episodes for phase in plan.phases]
         if plan.training.steps is not None:
             self._unit, self._total = "steps", plan.training.steps
@@ -93,7 +96,7 @@ class LiveTraining:
             yield
         except KeyboardInterrupt:
             if self._run is not None:
-                command = f"{command_name()} train --resume {literal(str(self._run))}"
+                command = f"{command_name()} train --resume {literal(str(self._run))}{self.trust}"
                 self.say(f"Stopped. Go on from the newest checkpoint with: [b]{command}[/b]")
             raise
 
@@ -147,11 +150,11 @@ def run_training(
             on_report=live.look,
         )
     if not as_json:
-        _tell(console, result)
+        _tell(console, result, live.trust)
     return result
 
 
-def _tell(console: Console, result: TrainResult) -> None:
+def _tell(console: Console, result: TrainResult, trust: str) -> None:
     counted = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
     console.print(f"[b]{literal(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
     if result.evaluations:
@@ -160,8 +163,9 @@ def _tell(console: Console, result: TrainResult) -> None:
     if plot is not None:
         console.print(f"Plot:    {literal(str(plot))}", soft_wrap=True)
     cursus = command_name()
-    for index, command in enumerate(("evaluate", "watch", "explain")):
-        console.print(f"{'         ' if index else 'Next:    '}{cursus} {command} {literal(str(result.run))}", soft_wrap=True)
+    run = literal(str(result.run))
+    for index, command in enumerate((f"evaluate {run}{trust}", f"watch {run}{trust}", f"explain {run}")):
+        console.print(f"{'         ' if index else 'Next:    '}{cursus} {command}", soft_wrap=True)
 
 
 def draw(run: Path) -> Path | None:

@@ -361,13 +361,18 @@ def plan_of(run: str | Path, settings: Sequence[str] = (), *, trust: bool = Fals
         trust: whether it may name code of others, which would be imported (default False: that is an error).
     """
     plan, spec = read_plan(read_record(run)["plan"], settings)
-    named = [] if trust else _named_code([plan.environment.id, plan.environment.settings])
+    named = [] if trust else code_of(plan)
     if named:
         raise ConfigError(
             f"{Path(run) / RECORD} wants code to be imported and run: {', '.join(map(repr, named))!s:.200}. If you know where "
             "this run comes from, allow it with --trust (in Python: trust=True)."
         )
     return plan, spec
+
+
+def code_of(plan: Plan) -> list[str]:
+    """The modules of others that a plan names."""
+    return _named_code([plan.environment.id, plan.environment.settings])
 
 
 def _named_code(value: Any) -> list[str]:
