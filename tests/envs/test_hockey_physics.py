@@ -98,7 +98,7 @@ def test_a_turn_is_a_torque_of_400_until_60_degrees_and_a_spring_beyond(game: Ga
 def test_a_fast_puck_is_damped_by_10_and_a_slow_one_hardly(game: Game) -> None:
     """What was shot at the start flies freely for one step, as what a player shoots does."""
     for speed, factor in ((40.0, 0.8), (20.0, 0.999)):
-        begin(game, puck=(3.0, 6.0), puck_velocity=(speed, 0.0))
+        begin(game, puck=(3.0, 6.0), shot=(speed, 0.0))
         game.step(STILL, STILL)
         assert game.view_one[14] == pytest.approx(0.999 * speed, rel=1e-4)
         game.step(STILL, STILL)
@@ -107,7 +107,7 @@ def test_a_fast_puck_is_damped_by_10_and_a_slow_one_hardly(game: Game) -> None:
 
 def caught(game: Game, sign: int) -> list[float]:
     """The puck flies at a player until it is caught; what that player sees."""
-    begin(game, puck=(5 - sign * 2.0, 4.0), puck_velocity=(-sign * 5.0, 0.0))
+    begin(game, puck=(5 - sign * 2.0, 4.0), shot=(-sign * 5.0, 0.0))
     for _ in range(20):
         view = act(game, sign)
         if view[16] == 15:
@@ -147,7 +147,7 @@ def test_a_shot_ends_the_holding_and_follows_the_angle(game: Game, sign: int) ->
 
 
 def test_a_puck_that_moves_away_is_not_caught(game: Game) -> None:
-    begin(game, puck=(2.6, 4.0), puck_velocity=(0.5, 0.0))
+    begin(game, puck=(2.6, 4.0), shot=(0.5, 0.0))
     put(game, 1, -3.0, 0.0, vx=9.0)
     for _ in range(8):
         act(game, 1, 1.0)
@@ -157,7 +157,7 @@ def test_a_puck_that_moves_away_is_not_caught(game: Game) -> None:
 
 def test_without_keep_mode_nothing_is_caught_and_nothing_counts() -> None:
     game = Game(keep_mode=False)
-    begin(game, puck=(3.0, 4.0), puck_velocity=(-5.0, 0.0))
+    begin(game, puck=(3.0, 4.0), shot=(-5.0, 0.0))
     for _ in range(30):
         game.step((0.0, 0.0, 0.0, 1.0), STILL)
         assert len(game.view_one) == len(game.view_two) == 16
@@ -168,7 +168,7 @@ def test_without_keep_mode_nothing_is_caught_and_nothing_counts() -> None:
 def test_a_puck_cannot_fly_through_a_goal_unseen(game: Game, sign: int) -> None:
     """A shot travels 1.2 units in a step, and a goal with the puck's own size is 0.77 deep."""
     for offset in np.linspace(0.0, 1.2, 13).tolist():
-        begin(game, two=(8.0, 6.0), puck=(5 + sign * (2.2 + offset), 4.0), puck_velocity=(sign * 60.0, 0.0))
+        begin(game, two=(8.0, 6.0), puck=(5 + sign * (2.2 + offset), 4.0), shot=(sign * 60.0, 0.0))
         put(game, 1, -3.0, 2.0)
         for _ in range(6):
             game.step(STILL, STILL)
@@ -177,8 +177,44 @@ def test_a_puck_cannot_fly_through_a_goal_unseen(game: Game, sign: int) -> None:
         assert game.winner == sign
 
 
+@pytest.mark.parametrize("sign", SIDES)
+def test_a_goal_does_not_count_if_the_keeper_catches_the_puck_on_its_way_in(game: Game, sign: int) -> None:
+    """Where the puck is counts at the beginning of a step, when a keeper has already taken it back."""
+    begin(game, puck=(5 - sign * 1.6, 4.0), shot=(-sign * 50.0, 0.0))
+    views = [act(game, sign)[12:17] for _ in range(3)]
+    assert views[-1][0] < -3.9, "it has flown past the keeper, over the line"
+    assert views[-1][4] == 15, "who touched it on the way"
+    for _ in range(5):
+        assert act(game, sign)[16] > 0
+        assert game.winner == 0
+    begin(game, puck=(5 - sign * 1.6, 4.0), shot=(-sign * 50.0, 0.0))
+    put(game, sign, -3.0, 2.5)
+    for _ in range(5):
+        act(game, sign)
+    assert game.winner == -sign, "with nobody in its way it is a goal"
+
+
+def test_a_fast_puck_that_was_caught_is_still_damped_when_it_is_shot_at_once(game: Game) -> None:
+    for speed, expected in ((-60.0, 60.0 / 1.2), (-20.0, 60.0)):
+        begin(game, puck=(3.4, 4.0), shot=(speed, 0.0))
+        for _ in range(10):
+            if act(game, 1)[16] == 15:
+                break
+        assert act(game, 1, 0.0, 0.0, 0.0, 1.0)[14] == pytest.approx(expected, rel=0.1)
+
+
+def test_the_shot_of_a_defense_comes_with_the_first_step_and_may_be_caught_by_player_two(game: Game) -> None:
+    game.start(Mode.TRAIN_DEFENSE, np.random.default_rng(0))
+    assert game.view_one[14:16] == [0.0, 0.0]
+    game.step(STILL, STILL)
+    assert hypot(*game.view_one[14:16]) == pytest.approx(60.0, rel=0.01)
+    begin(game, Mode.TRAIN_DEFENSE, two=(7.0, 4.0), puck=(7.0, 4.0), shot=(-60.0, 0.0))
+    game.step(STILL, STILL)
+    assert game.keep_two == 15
+
+
 def test_the_posts_send_the_puck_back(game: Game) -> None:
-    begin(game, puck=(7.0, 5.9), puck_velocity=(20.0, 0.0))
+    begin(game, puck=(7.0, 5.9), shot=(20.0, 0.0))
     for _ in range(20):
         game.step(STILL, STILL)
     assert game.winner == 0
@@ -193,7 +229,7 @@ def test_distance_costs_only_while_the_puck_is_in_ones_own_half_and_does_not_lea
     game.step(STILL, STILL)
     assert game.terms_one().closeness == pytest.approx(-per_unit * hypot(2.0, 2.0), rel=1e-5)
     assert game.terms_two().closeness == 0.0
-    begin(game, mode, puck=(4.0, 6.0), puck_velocity=(1.0, 0.0))
+    begin(game, mode, puck=(4.0, 6.0), shot=(1.0, 0.0))
     game.step(STILL, STILL)
     assert game.terms_one().closeness == 0.0
     assert game.terms_one().direction == pytest.approx(1.0 / (game.limit * 25), rel=2e-3)
@@ -221,7 +257,7 @@ def test_starts_fill_their_ranges_and_stay_in_them() -> None:
         ranges(draws[mode], "two", (8.0 - 10 / 3, 8.0 + 10 / 6), (2.0, 6.0))
     assert {start.two for start in draws[Mode.NORMAL]} == {(8.0, 4.0)}
     for start in draws[Mode.TRAIN_DEFENSE]:
-        (x, y), (vx, vy) = start.puck, start.puck_velocity
+        (x, y), (vx, vy) = start.puck, start.shot
         assert hypot(vx, vy) == pytest.approx(60.0)
         assert abs(y - x * vy / vx - 4.0) <= 0.75 + 1e-9  # where it crosses x = 0
 

@@ -170,11 +170,12 @@ _NEAR_GOAL = _GOAL_FRONT - PUCK_RADIUS
 
 
 class Start(NamedTuple):
-    """Positions of player two and the puck, and the puck's velocity. Player one always starts at the same position."""
+    """Positions of player two and the puck, and what the puck is shot with. Player one always starts at the same position."""
 
     two: tuple[float, float] = (CENTRE_X + START_X, CENTRE_Y)
     puck: tuple[float, float] = (CENTRE_X, CENTRE_Y)
-    puck_velocity: tuple[float, float] = (0.0, 0.0)
+    shot: tuple[float, float] = (0.0, 0.0)
+    """The change of the puck's velocity in the first step; before it, the puck is at rest."""
 
 
 class Terms(NamedTuple):
@@ -224,9 +225,8 @@ class Game:
         """Begin an episode of `mode` at the positions of `start`."""
         self._begin(mode)
         self.rink.place((CENTRE_X - START_X, CENTRE_Y), start.two, start.puck)
-        self.rink.puck.linearVelocity = start.puck_velocity
+        self._shoot(*start.shot)
         self._look()
-        self._puck_is_fast = False  # a shot flies freely in its first step, as one by a player does
 
     @property
     def out_of_time(self) -> bool:
@@ -251,27 +251,30 @@ class Game:
         if self.keep_two > 1:
             self.keep_two = self._keep(second, self.keep_two - 1, two[3])
         rink.puck.linearDamping = FAST_PUCK_DAMPING if self._puck_is_fast else PUCK_DAMPING
+        x = rink.puck_position.x - CENTRE_X
+        if x > _NEAR_GOAL or x < -_NEAR_GOAL:  # where it is before it moves on: a keeper that has caught it has it back by now
+            self.winner = _goal(x, rink.puck_position.y - CENTRE_Y)
         rink.step()
         if rink.touches and self.keep_mode:
             self._catch(rink.touches)
         self.steps += 1
         self._look()
-        x = self.view_one[12]
-        if x > _NEAR_GOAL or x < -_NEAR_GOAL:
-            self.winner = _goal(x, self.view_one[13])
 
     def _keep(self, skater: Skater, left: int, shoot: float) -> int:
         """The puck goes where its keeper is, and is shot when the keeper wants to or must; how long it may still be kept."""
         puck = self.rink.puck
         puck.position = skater.position
         puck.linearVelocity = skater.velocity
-        self._puck_is_fast = False
         if left > 1 and shoot <= SHOOT_ABOVE:
             return left
-        force = skater.sign * self.rink.puck_mass * SHOT_SPEED / STEP_S
-        angle = skater.body.angle
-        puck.ApplyForceToCenter((force * cos(angle), force * sin(angle)), True)
+        angle, speed = skater.body.angle, skater.sign * SHOT_SPEED
+        self._shoot(speed * cos(angle), speed * sin(angle))
         return 0
+
+    def _shoot(self, speed_x: float, speed_y: float) -> None:
+        """Change the puck's velocity by so much in the next step."""
+        force = self.rink.puck_mass / STEP_S
+        self.rink.puck.ApplyForceToCenter((force * speed_x, force * speed_y), True)
 
     def _catch(self, touches: list[tuple[int, float]]) -> None:
         for sign, puck_speed in touches:
