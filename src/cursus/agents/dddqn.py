@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,16 +15,20 @@ from cursus.agents.base import Agent
 from cursus.agents.networks import DuelingQ, adam, polyak_update, seeded, set_gradients
 from cursus.agents.policy import QPolicy
 from cursus.agents.replay_buffer import ReplayBuffer
+from cursus.errors import SettingsError
 from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_positive, check_share
-from cursus.types import Tree
+from cursus.types import BoolArray, Tree
+
+_LOSSES = {"huber": nn.functional.smooth_l1_loss, "squared": nn.functional.mse_loss}
 
 
 class DDDQN(Agent):
     """Dueling networks (Wang et al. 2016), double targets (van Hasselt et al. 2016), optional priorities and n-step returns.
 
     Every environment explores by itself: with probability ε its action is drawn uniformly. ε falls from `epsilon_start` to
-    `epsilon_end` over `epsilon_steps` steps of environments, however many of those there are.
+    `epsilon_end` over `epsilon_steps` steps of environments, however many of those there are; or, with `epsilon_decay`, by a
+    factor per episode.
 
     Args:
         observation_size: length of an observation.
@@ -38,9 +42,13 @@ class DDDQN(Agent):
         n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
         per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
         tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
+        target_update_interval: updates after which the target network is copied as a whole, at least 1, instead of moving by
+            `tau` (default None).
+        loss: `"huber"`, or `"squared"` errors (default `"huber"`).
         epsilon_start: ε in the first step, in [0, 1] (default 1).
         epsilon_end: ε after `epsilon_steps`, in [0, 1] (default 0.05).
         epsilon_steps: steps of environments over which ε falls linearly, at least 1 (default 20,000).
+        epsilon_decay: factor of ε per episode that has ended, in [0, 1], instead of `epsilon_steps` (default None).
         max_grad_norm: norm to which gradients are clipped, above 0 (default 10).
         device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
         cuda_graphs: record updates and acts as CUDA graphs and replay them, on CUDA; otherwise launch every kernel by itself
@@ -66,9 +74,12 @@ class DDDQN(Agent):
         n_step: int = 1,
         per_alpha: float = 0.0,
         tau: float = 0.005,
+        target_update_interval: int | None = None,
+        loss: Literal["huber", "squared"] = "huber",
         epsilon_start: float = 1.0,
         epsilon_end: float = 0.05,
         epsilon_steps: int = 20_000,
+        epsilon_decay: float | None = None,
         max_grad_norm: float = 10.0,
         device: str = "cpu",
         cuda_graphs: bool = True,
@@ -79,6 +90,12 @@ class DDDQN(Agent):
             check_count(name, value)
         for name, share in (("tau", tau), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
             check_share(name, share)
+        if target_update_interval is not None:
+            check_count("target_update_interval", target_update_interval)
+        if epsilon_decay is not None:
+            check_share("epsilon_decay", epsilon_decay)
+        if loss not in _LOSSES:
+            raise SettingsError(f"loss={loss!r} is not known. Allowed: {', '.join(_LOSSES)}.")
         check_positive("learning_rate", learning_rate)
         check_positive("max_grad_norm", max_grad_norm)
         self._settings = {
@@ -89,7 +106,10 @@ class DDDQN(Agent):
         }
         self._num_actions, self._batch_size = num_actions, batch_size
         self._tau, self._max_grad_norm = tau, max_grad_norm
-        self._epsilon = (epsilon_start, epsilon_end, epsilon_steps)
+        self._target_update_interval, self._loss = target_update_interval, _LOSSES[loss]
+        self._epsilon, self._epsilon_decay = (epsilon_start, epsilon_end, epsilon_steps), epsilon_decay
+        self.episodes = 0
+        """Episodes that have ended so far."""
         with seeded(seed):
             self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
@@ -112,6 +132,8 @@ class DDDQN(Agent):
     def epsilon(self) -> float:
         """The probability that an environment explores in its next step."""
         start, end, steps = self._epsilon
+        if self._epsilon_decay is not None:
+            return max(start * self._epsilon_decay**self.episodes, end)
         return start + (end - start) * min(self.steps / steps, 1.0)
 
     def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.int64]:
@@ -133,12 +155,34 @@ class DDDQN(Agent):
             next_values = self._target(batch["next_observations"]).gather(1, best).squeeze(1)
             targets = batch["rewards"] + batch["discounts"] * next_values
         values = self._q(batch["observations"]).gather(1, batch["actions"][:, None]).squeeze(1)
-        loss = (batch["weights"] * nn.functional.smooth_l1_loss(values, targets, reduction="none")).mean()
+        loss = (batch["weights"] * self._loss(values, targets, reduction="none")).mean()
         set_gradients(loss, self._q)
         nn.utils.clip_grad_norm_(self._q.parameters(), self._max_grad_norm)
         self._optimiser.step()
-        polyak_update(self._target, self._q, self._tau)
+        if self._target_update_interval is None:
+            polyak_update(self._target, self._q, self._tau)
         return {"loss": loss.detach(), "q": values.detach().mean()}, (values - targets).detach()
+
+    def update(self) -> dict[str, float]:
+        """One gradient step, and the copy to the target network where one is due."""
+        measured = super().update()
+        if self._target_update_interval is not None and self.updates % self._target_update_interval == 0:
+            polyak_update(self._target, self._q, 1.0)
+        return measured
+
+    def observe(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        rewards: NDArray[Any],
+        next_observations: NDArray[Any],
+        terminated: BoolArray,
+        truncated: BoolArray,
+        valid: BoolArray | None = None,
+    ) -> None:
+        """Store one step of every environment, and count episodes."""
+        super().observe(observations, actions, rewards, next_observations, terminated, truncated, valid)
+        self.episodes += int(np.count_nonzero(terminated | truncated))
 
     def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:
         """The Q network as it is now; not deterministic, it explores with `epsilon_end`."""
@@ -146,12 +190,13 @@ class DDDQN(Agent):
 
     def state(self) -> Tree:
         """As for every agent, and the random stream of exploration."""
-        return {**super().state(), "exploration": rng_state(self._rng)}
+        return {**super().state(), "exploration": rng_state(self._rng), "episodes": self.episodes}
 
     def load(self, state: Tree) -> None:
         """Continue, exploring as it would have."""
         super().load(state)
         set_rng(self._rng, state["exploration"])
+        self.episodes = int(state["episodes"])
 
     def _metadata(self) -> dict[str, Any]:
         return {"kind": QPolicy.kind, **self._settings}

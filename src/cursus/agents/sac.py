@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from math import log
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from cursus.agents.policy import GaussianPolicy
 from cursus.agents.replay_buffer import ReplayBuffer
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import rng_state, set_rng
-from cursus.settings import check_count, check_positive, check_share
+from cursus.settings import check_count, check_kind, check_positive, check_share
 from cursus.types import BoolArray, FloatArray, Tree
 
 Colour = Literal["white", "pink", "red"]
@@ -111,6 +112,8 @@ class SAC(Agent):
         n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
         per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
         tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
+        alpha: temperature at the beginning, above 0 (default 1).
+        learn_alpha: whether the temperature is learned (default true: it aims at `target_entropy`); without, it stays.
         target_entropy: entropy that the temperature aims at (default `-action_size`).
         noise: colour of the exploration noise, `"white"`, `"pink"` or `"red"` (default `"white"`).
         noise_length: steps of one noise sequence, at least 2; the length of an episode suits pink noise (default 256).
@@ -138,6 +141,8 @@ class SAC(Agent):
         n_step: int = 1,
         per_alpha: float = 0.0,
         tau: float = 0.005,
+        alpha: float = 1.0,
+        learn_alpha: bool = True,
         target_entropy: float | None = None,
         noise: Colour = "white",
         noise_length: int = 256,
@@ -149,6 +154,8 @@ class SAC(Agent):
         check_count("batch_size", batch_size)
         check_share("tau", tau)
         check_positive("learning_rate", learning_rate)
+        check_positive("alpha", alpha)
+        check_kind("learn_alpha", learn_alpha, bool, "true or false")
         self._settings = {
             "observation_size": int(observation_size),
             "action_size": int(action_size),
@@ -160,7 +167,7 @@ class SAC(Agent):
             self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
             self._critic = TwinQ(observation_size, action_size, hidden).to(self.device)
         self._target = deepcopy(self._critic).requires_grad_(False)
-        self._temperature = _Temperature().to(self.device)
+        self._temperature, self._learn_alpha = _Temperature(alpha).to(self.device), learn_alpha
         self._optimiser = {
             "actor": adam(self._actor, learning_rate, self.device),
             "critic": adam(self._critic, learning_rate, self.device),
@@ -226,8 +233,9 @@ class SAC(Agent):
         set_gradients(actor_loss, self._actor)
         self._optimiser["actor"].step()
         entropy = -log_probs.detach().mean()
-        self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
-        self._optimiser["temperature"].step()
+        if self._learn_alpha:
+            self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
+            self._optimiser["temperature"].step()
         polyak_update(self._target, self._critic, self._tau)
         losses = {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach()}
         return {**losses, "alpha": alpha, "entropy": entropy}, errors.detach().abs().mean(dim=0)
@@ -258,9 +266,9 @@ class SAC(Agent):
 class _Temperature(nn.Module):
     """α = e^(log α); a module, so that what is loaded is what the optimiser moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, alpha: float) -> None:
         super().__init__()
-        self.log_alpha = nn.Parameter(torch.zeros(()))
+        self.log_alpha = nn.Parameter(torch.tensor(log(alpha)))
 
     def forward(self) -> Tensor:
         return self.log_alpha.exp()

@@ -14,7 +14,19 @@ from cursus.training.opponents import CHECKPOINT, SELF
 _MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
 _SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
 _OPPONENTS = (*_SCRIPTED, "self_play", "weighted_mixture", "archive", "run_checkpoints")
-_AGENT_NAMES = {"discount": "gamma", "hidden_dim": "hidden", "hidden_dims": "hidden"}
+_AGENT_NAMES = {
+    "discount": "gamma",
+    "hidden_dim": "hidden",
+    "hidden_dims": "hidden",
+    "eps": "epsilon_start",
+    "eps_min": "epsilon_end",
+    "eps_decay": "epsilon_decay",
+    "target_update_freq": "target_update_interval",
+    "max_episode_steps": "noise_length",
+}
+_NEAREST = {"TD3": "sb3:TD3", "REDQTD3": "sb3:TD3", "TDMPC2": "SAC", "DDQN_PER": "DDDQN with per_alpha = 0.6"}
+"""Agents of that system which are not here, and what is nearest to them."""
+_WITHOUT_MEANING = ("checkpoint", "deterministic")  # beside opponents that have no weights of their own
 _STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
 
 Shares = dict[str, float]
@@ -83,7 +95,11 @@ class _Table:
 
 def _phase(where: str, given: Any, common: dict[str, Any]) -> dict[str, Any]:
     keys = ("name", "episodes", "environment", "opponent", "reward_shaping", "clear_buffer")
-    phase = _Table(where, given, keys, keys[:4])
+    if isinstance(given, Mapping) and given.get("reward_bonus") is not None:
+        raise ConfigError(
+            f"{where}.reward_bonus: a bonus that decays is not here. The nearest is reward_shaping, whose weights change."
+        )
+    phase = _Table(where, {key: value for key, value in given.items() if key != "reward_bonus"}, keys, keys[:4])
     environment = _Table(f"{where}.environment", phase["environment"], ("mode", "mixture", "keep_mode"))
     if "keep_mode" in environment:
         _agree(common["environment"], "keep_mode", environment["keep_mode"], f"{where}.environment.keep_mode")
@@ -126,7 +142,7 @@ def _opponents(where: str, given: Any, common: dict[str, Any]) -> Shares:
         raise ConfigError(f"{where}.type: {unknown(str(kind), _OPPONENTS)}")
     own = {key: value for key, value in given.items() if key not in ("type", "weight")}
     if kind in _SCRIPTED:
-        _Table(where, own, ())
+        _Table(where, own, _WITHOUT_MEANING)
         return {_SCRIPTED[kind]: 1.0}
     make: dict[str, Callable[[str, Any, dict[str, Any]], Shares]] = {
         "self_play": _self_play,
@@ -147,7 +163,7 @@ def _self_play(where: str, given: Any, common: dict[str, Any]) -> Shares:
 
 
 def _mixture(where: str, given: Any, common: dict[str, Any]) -> Shares:
-    table = _Table(where, given, ("opponents",), ("opponents",))
+    table = _Table(where, given, ("opponents", *_WITHOUT_MEANING), ("opponents",))
     shares: Shares = {}
     for index, each in enumerate(table["opponents"]):
         part = _opponents(f"{where}.opponents[{index}]", each, common)
@@ -162,7 +178,7 @@ def _mixture(where: str, given: Any, common: dict[str, Any]) -> Shares:
 
 
 def _archive(where: str, given: Any, common: dict[str, Any]) -> Shares:
-    table = _Table(where, given, ("distribution", "skill_range", "deterministic"))
+    table = _Table(where, given, ("distribution", "skill_range", *_WITHOUT_MEANING))
     _deterministic(where, table, common)
     if table.get("skill_range") is not None:
         _agree(common["league"], "skill_range", table["skill_range"], f"{where}.skill_range")
@@ -220,10 +236,20 @@ def _shaping(where: str, given: Any) -> dict[str, Any]:
 def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
     """The agent, and how finely its actions are divided. What the agent says itself goes before what is said for all."""
     agent = _Table("config.agent", given, ("type", "hyperparameters"), ("type",))
+    if agent["type"] in _NEAREST:
+        raise ConfigError(
+            f"config.agent.type: {agent['type']} of the older system is not here. The nearest is {_NEAREST[agent['type']]}."
+        )
     shared = _Table("config.hyperparameters", top, ("learning_rate", "batch_size"))
     own = dict(agent.get("hyperparameters") or {})
     fineness = own.pop("action_fineness", None)
     settings: dict[str, Any] = {}
+    if "use_huber_loss" in own:
+        own["loss"] = "huber" if own.pop("use_huber_loss") else "squared"
+    if own.get("noise") == "normal":
+        own["noise"] = "white"
+    if agent["type"] != "SAC":
+        own.pop("max_episode_steps", None)  # the length of noise sequences
     for key, value in own.items():
         name = _AGENT_NAMES.get(str(key), str(key))
         if name in settings:
