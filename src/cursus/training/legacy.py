@@ -34,7 +34,8 @@ Shares = dict[str, float]
 
 def is_legacy(spec: Mapping[str, Any]) -> bool:
     """Whether this is such a configuration."""
-    return isinstance(spec.get("curriculum"), Mapping) and "phases" in spec["curriculum"]
+    curriculum = spec.get("curriculum")
+    return isinstance(curriculum, Mapping) and "phases" in curriculum and "type" not in curriculum
 
 
 def translate(spec: Mapping[str, Any]) -> dict[str, Any]:
