@@ -1,4 +1,4 @@
-"""Output of commands: learning curves in the terminal and as plots, folders of results."""
+"""Output of commands: learning curves in the terminal, folders of results."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.text import Text
 
-from cursus.errors import ConfigError, MissingExtra
+from cursus.analysis.style import looks_of
+from cursus.errors import ConfigError
 
 Curve = Sequence[tuple[float, float]]
-_COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a braille cell, row by row
 _SUMMARY = "summary.json"
 
@@ -26,7 +25,8 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
     """Curves with values from 0 to 1, drawn with braille dots."""
     right = max(x for curve in curves.values() for x, _ in curve) or 1.0
     cells: dict[tuple[int, int], tuple[int, str]] = {}
-    for curve, colour in zip(curves.values(), cycle(_COLOURS), strict=False):
+    looks = looks_of(curves)
+    for name, curve in curves.items():
         xs, ys = np.array(curve, dtype=float).T
         columns = np.arange(2 * width)
         at = columns / (2 * width - 1) * right
@@ -36,7 +36,7 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
         for column, row in zip(columns[inside].tolist(), rows[inside].tolist(), strict=True):
             for dot in range(min(row, before + 1), max(row, before - 1) + 1):
                 cell = (dot // 4, column // 2)
-                cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], colour)
+                cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], looks[name].colour)
             before = row
     text = Text()
     for row in range(height):
@@ -49,34 +49,10 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
     text.append(f"     └{'─' * width}\n", "dim")
     end = f"{right:,.0f} {x_label}"
     text.append(f"      0{end.rjust(width - 1)}\n", "dim")
-    for name, colour in zip(curves, cycle(_COLOURS), strict=False):
-        text.append("  ━━ ", colour)
+    for name, look in looks.items():
+        text.append("  ━━ ", look.colour)
         text.append(name)
     return text
-
-
-def as_png(
-    path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float | None
-) -> None:
-    """A plot of bundles of curves, one per curriculum: every curve thin, the median one thick."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
-    figure = Figure(figsize=(9, 4.8), dpi=120, layout="constrained")
-    axes = figure.add_subplot()
-    if mastery is not None:
-        axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
-        axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
-    for (name, curves), colour in zip(bundles.items(), cycle(_COLOURS), strict=False):
-        for curve in curves:
-            axes.plot(*np.array(curve).T, color=colour, linewidth=0.7, alpha=0.35)
-        axes.plot(*np.array(middle(curves)).T, color=colour, linewidth=2.2, label=name.replace("$", r"\$"))
-    axes.set(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, 1), xlim=(0, None))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    figure.savefig(path)
 
 
 def middle(curves: Sequence[Curve]) -> Curve:

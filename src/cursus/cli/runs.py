@@ -14,11 +14,26 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cursus.analysis.listing import age
+from cursus.cli.own import find_own
 from cursus.replay import curriculum_of, replay, what_if
 from cursus.runs import RunFolder, read_events
 
 _SHOWN_DECISIONS = 12
 _QUIET_KINDS = {"mix", "eviction"}
+_DID = {
+    "promotion": "promoted",
+    "demotion": "demoted",
+    "graduation": "graduated",
+    "stage": "left by hand",
+    "stay": "not decided",
+}
+_WOULD = {
+    "promotion": "would have promoted",
+    "demotion": "would have demoted",
+    "graduation": "would have graduated",
+    "stay": "would not have decided either",
+}
 _COLOURS = {
     "current": "bold cyan",
     "passed": "green",
@@ -85,9 +100,9 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     console.print(Text(plain(data["explain"], keep_lines=True)))
 
 
-def replay_data(run: Path) -> dict[str, Any]:
-    """Everything that `cursus replay` says."""
-    result = replay(run)
+def replay_data(run: Path, own: str | None) -> dict[str, Any]:
+    """Everything that `cursus replay` says; `own` names a class of the user's or a function, `module:name`."""
+    result = replay(run, None if own is None else find_own(own))
     return {
         "run": str(run),
         "same": result.same,
@@ -127,7 +142,7 @@ def _decisions(run: Path) -> list[dict[str, Any]]:
 
 def _overview(data: Mapping[str, Any]) -> RenderableType:
     tickets = data["tickets"]
-    head = Text.assemble((plain(data["run"]), "bold"), f"  {plain(data['curriculum'])}, {_age(data['time'])}")
+    head = Text.assemble((plain(data["run"]), "bold"), f"  {plain(data['curriculum'])}, as of {age(data['time'])} ago")
     counts = (
         f"{tickets['assigned']:,} tickets = {tickets['finished']:,} finished + {tickets['lost']:,} lost + "
         f"{tickets['withdrawn']:,} withdrawn + {tickets['in_flight']:,} in flight"
@@ -179,33 +194,28 @@ def _cell(name: str, row: Mapping[str, Any], merged: bool) -> Text:
 def _print_what_if(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(Text(f"What if {plain(', '.join(answer['settings']))}?", "bold"))
     for visit in answer["visits"]:
-        was, would = _verdict(visit["decided"], visit["after"]), _verdict(visit["would_decide"], visit["would_after"])
+        was = _verdict(_DID, visit["decided"], visit["after"])
         colour = "" if visit["decided"] == visit["would_decide"] else "yellow"
-        console.print(
-            Text.assemble(
-                (plain(visit["stage"]), "bold"),
-                f", {visit['episodes']:,} episodes: {was}; ",
-                (f"would be {would}", colour),
-            )
-        )
+        would = (_would(visit), colour)
+        console.print(Text.assemble((plain(visit["stage"]), "bold"), f", {visit['episodes']:,} episodes: {was}; ", would))
         console.print(Text(f"    {plain(visit['reason'])}", "dim"))
     console.print("\nEach visit is judged on the episodes that were drawn for it; what would have followed is unknown.")
 
 
-def _verdict(kind: str, after: int | None) -> str:
-    return kind if after is None else f"{kind} after {after:,}"
+def _verdict(words: Mapping[str, str], kind: str, after: int | None) -> str:
+    said = words.get(kind, kind)
+    return said if after is None else f"{said} after {after:,}"
+
+
+def _would(visit: Mapping[str, Any]) -> str:
+    """What the other gate would have done: what it did not do is named where the recorded one did it."""
+    if visit["would_decide"] == "stay" and visit["decided"] in ("promotion", "demotion", "graduation"):
+        return f"would not have {_WOULD[visit['decided']].removeprefix('would have ')}"
+    return _verdict(_WOULD, visit["would_decide"], visit["would_after"])
 
 
 def _coloured(decision: Mapping[str, Any]) -> Text:
     return Text(plain(decision["text"]), _COLOURS.get(decision["kind"], ""))
-
-
-def _age(written: float) -> str:
-    seconds = max(time.time() - written, 0.0)
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 2 * length:
-            return f"as of {seconds / length:.0f} {unit}s ago"
-    return f"as of {seconds:.0f} seconds ago"
 
 
 def plain(text: str, *, keep_lines: bool = False) -> str:

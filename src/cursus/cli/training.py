@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from cursus.analysis import plot_training
 from cursus.cli.output import command_name
 from cursus.cli.runs import plain
 from cursus.config import unknown
@@ -26,7 +27,6 @@ from cursus.training.evaluations import Evaluation
 from cursus.training.hockey import hockey_tasks
 from cursus.training.opponents import find_weights
 from cursus.training.plan import Plan, read_plan
-from cursus.training.plots import plot_training
 from cursus.training.run import evaluation_tasks, read_record
 from cursus.training.video import record_video
 

@@ -1,6 +1,6 @@
 """The run folder: settings, append-only ledger of events, status and checkpoints on disk."""
 
 from cursus.runs.folder import SCHEMA, RunFolder
-from cursus.runs.ledger import Ledger, NullLedger, events_since, holds_run, read_events, valid_spans
+from cursus.runs.ledger import Ledger, NullLedger, events_since, holds_run, is_open, read_events, valid_spans
 
-__all__ = ["SCHEMA", "Ledger", "NullLedger", "RunFolder", "events_since", "holds_run", "read_events", "valid_spans"]
+__all__ = ["SCHEMA", "Ledger", "NullLedger", "RunFolder", "events_since", "holds_run", "is_open", "read_events", "valid_spans"]

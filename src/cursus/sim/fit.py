@@ -54,6 +54,11 @@ class Fit:
     prerequisites: list[list[int]]
     """Which task needs which, see `TaskGraph`."""
 
+    @property
+    def is_better(self) -> bool:
+        """Whether it explains the results better than a constant success rate per task; if not, do not trust it."""
+        return self.log_likelihood > self.steady_log_likelihood
+
     def world(self) -> World:
         """A world with such a student."""
         student = {name: getattr(self, name) for name in _NAMES}
