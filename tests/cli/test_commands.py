@@ -223,7 +223,7 @@ def test_what_if_takes_several_settings_and_prints_each_visit(cursus, run):
     code, out, err = cursus("explain", run, "--what-if", "gate.type=EProcess", "--what-if", "gate.threshold=0.5")
     assert (code, err) == (0, "")
     assert "What if gate.type=EProcess, gate.threshold=0.5?" in out
-    assert out.count("would be promotion after") == 2
+    assert out.count("would have promoted after") == 2
     assert "against a rate of 0.50 or less" in out
 
 

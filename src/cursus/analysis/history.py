@@ -80,7 +80,7 @@ class RunHistory:
         return built if isinstance(built, Curriculum) else None
 
     def along(self, over: Over) -> FloatArray:
-        """Where each episode lies: its number, or the steps of all up to its end."""
+        """Where each episode lies `over` a run: its number, or the steps of all up to its end."""
         check_over(over)
         return np.arange(1.0, len(self) + 1) if over == "episodes" else np.cumsum(self.episodes.length, dtype=np.float64)
 
@@ -123,7 +123,7 @@ class RunHistory:
         return list(self._standing) or list(dict.fromkeys(stay.name for stay in self.stays("episodes")))
 
     def stays(self, over: Over) -> list[Stay]:
-        """One after the other, the stages or phases that were the present one; none where the curriculum has none."""
+        """One after the other `over` a run, the stages or phases that were the present one; none where there are none."""
         moves = changes_of_stage(self.decisions)
         along = self.along(over)
         places = [self.place(move, along) for move in moves]
@@ -145,7 +145,7 @@ class RunHistory:
         return next((name for name, standing in self._standing.items() if standing in ("current", "graduated")), None)
 
     def place(self, decision: Mapping[str, Any], along: FloatArray) -> float:
-        """Where a decision fell: behind the episode that brought it about."""
+        """Where a `decision` (its event) fell: behind the episode that brought it about, on a scale that `along` gave."""
         after = int(np.searchsorted(self.episodes.ticket, decision["ticket"], side="right"))
         return float(along[after - 1]) if after and len(along) else 0.0
 

@@ -66,7 +66,7 @@ def find_world(spec: str | Mapping[str, Any], num_tasks: int, impossible_ratio: 
 def _fitted_world(run: str) -> World:
     found = read_fit(run)
     if not found.is_better:
-        text = f"the student fitted to {run} explains it no better than constant success rates: do not trust what follows. "
+        text = f"the student fitted to {run} does not explain it clearly better than constant success rates: do not trust what follows. "
         warnings.warn(text + _ADVICE, CursusWarning, stacklevel=2)
     return found.world()
 
@@ -196,7 +196,7 @@ def run_fit(console: Console, run: Path, graph: str, samples_per_epoch: int) -> 
         table.add_row(name, f"{getattr(found, name):.4g}")
     console.print(table)
     steady = f"than a constant success rate per task ({found.steady_log_likelihood:.4f})"
-    words = f"{'better' if found.is_better else 'no better'} {steady}"
+    words = f"{'better' if found.is_better else 'not clearly better'} {steady}"
     console.print(f"{found.episodes:,} episodes: log-likelihood {found.log_likelihood:.4f} per episode, {words}.")
     if found.is_better:
         console.print(Text(f"next: {command_name()} compare --worlds {_FITTED}{plain(str(run))}", "dim"), soft_wrap=True)

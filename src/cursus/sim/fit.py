@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,8 +57,12 @@ class Fit:
 
     @property
     def is_better(self) -> bool:
-        """Whether it explains the results better than a constant success rate per task; if not, do not trust it."""
-        return self.log_likelihood > self.steady_log_likelihood
+        """Whether it explains the results better than a constant success rate per task; if not, do not trust it.
+
+        By more than four parameters gain from chance: half the logarithm of the number of episodes each (Schwarz 1978).
+        """
+        gained = (self.log_likelihood - self.steady_log_likelihood) * self.episodes
+        return gained > len(_NAMES) / 2 * math.log(self.episodes)
 
     def world(self) -> World:
         """A world with such a student."""
