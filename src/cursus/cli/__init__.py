@@ -52,7 +52,7 @@ def demo(
     seeds: Annotated[int | None, _optional("INT", "How often each curriculum is tried.", "as the configuration says")] = None,
     as_json: Json = False,
 ) -> None:
-    """See what a curriculum buys: an agent learns, with one and without, for minutes."""
+    """See what a curriculum buys: an agent learns with one and without, for some minutes."""
     run_demo(_console(as_json), out, config, seeds, as_json=as_json)
 
 
@@ -240,7 +240,7 @@ def compare(
         str | None,
         _optional("NAMES", f"By commas: {Worlds}; a graph.json; fitted:RUN.", "chain,tree,impossible", aliases=("--world",)),
     ] = None,
-    seeds: Annotated[int | None, _optional("INT", "Simulated students per curriculum.", "20")] = None,
+    seeds: Annotated[int | None, _optional("INT", "Simulated students per curriculum; 20 in three worlds take some minutes.", "20")] = None,
     episodes: Annotated[int | None, _optional("INT", "Episodes of each student.", "20000")] = None,
     num_tasks: Annotated[int | None, _optional("INT", "Number of tasks of a world.", "10")] = None,
     num_envs: Annotated[int | None, _optional("INT", "Number of environments.", "8")] = None,
