@@ -40,9 +40,7 @@ SNIPPETS = re.findall(
 @pytest.mark.parametrize(("code", "shown"), SNIPPETS, ids=[f"snippet {index}" for index in range(len(SNIPPETS))])
 def test_a_snippet_of_the_readme_works_in_a_file_and_prints_what_is_shown(code: str, shown: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "mine.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "mine.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     wanted = re.escape(shown.strip()).replace("…", ".*")
     assert re.fullmatch(wanted, done.stdout.strip(), flags=re.S), f"{done.stdout}\nis not\n{shown}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from practice import practise
 import cursus
 from cursus.analysis import list_runs
 from cursus.errors import LedgerError
+from cursus.metrics import JsonlWriter
 from cursus.runs import RunFolder, is_open
 
 KILLED = """
@@ -58,6 +60,15 @@ def test_a_run_that_a_process_holds_is_running_and_one_that_was_killed_stopped(t
     stopped = list_runs(tmp_path)[0]
     assert stopped.state == "stopped"
     assert stopped.success == pytest.approx(10 / 11)
+
+
+def test_a_training_that_ended_before_its_last_step_is_stopped(tmp_path: Path) -> None:
+    run = practise(tmp_path / "run", cursus.Uniform(2), 20)
+    (run / "train.json").write_text(json.dumps({"plan": {"training": {"steps": 1000}}}))
+    for step, state in ((500, "stopped"), (1000, "finished")):
+        with JsonlWriter(run / "metrics.jsonl") as writer:
+            writer.write(step, {"rollout/mean_return": 1.0})
+        assert list_runs(tmp_path)[0].state == state
 
 
 def test_looking_whether_a_run_is_open_keeps_nobody_out(tmp_path: Path) -> None:

@@ -498,6 +498,15 @@ def test_control_characters_do_not_reach_the_terminal_in_an_error(cursus, nasty_
         assert raw_controls(err) == []
 
 
+def test_curves_in_the_terminal_are_told_apart_by_letters():
+    drawn = in_terminal({"up": [(0.0, 0.0), (10.0, 1.0)], "flat": [(0.0, 0.5), (10.0, 0.5)]}, width=40).plain
+    assert drawn.endswith("  a━ up  b━ flat")
+    rows = drawn.split("\n")
+    assert sum(row.count("b") for row in rows[:-1]) == 4
+    assert sum("a" in row for row in rows[:-1]) == 4
+    assert "a" not in in_terminal({"mean competence": [(0.0, 0.0), (10.0, 1.0)]}, width=40).plain.split("\n")[3]
+
+
 def test_a_plot_leaves_no_curve_out():
     names = [f"curriculum {number}" for number in range(9)]
     legend = in_terminal({name: [(0.0, 0.0), (10.0, 1.0)] for name in names}, width=20).plain

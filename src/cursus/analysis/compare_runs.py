@@ -73,9 +73,7 @@ def compare_runs(
     if over is not None:
         check_over(over)
     groups = group_runs(histories, by)
-    chosen = baseline if baseline is not None else next((name for name in groups if name.startswith("Uniform")), None)
-    if chosen is None:
-        chosen = next(iter(groups))
+    chosen = baseline or min(groups, key=lambda name: (name != "Uniform", not name.startswith("Uniform")))
     if chosen not in groups:
         raise SettingsError(f"baseline={chosen!r} is none of the groups. There are: {', '.join(groups)}.")
     evaluated = over != "episodes" and all(len(history.evaluations()[0]) for history in histories)
@@ -181,7 +179,7 @@ def _titles(specs: Sequence[Any]) -> list[str]:
         alike = [other for other, name in zip(flat, kinds, strict=True) if name == kind]
         keys = dict.fromkeys(key for other in alike for key in other)
         differing = [key for key in keys if len({repr(other.get(key)) for other in alike}) > 1]
-        words = ", ".join(f"{key}={own[key]}" for key in differing[:2] if key in own)
+        words = ", ".join(f"{key}={own[key]}" for key in differing[:2] if own.get(key) is not None)
         titles.append(f"{kind} {words}".strip())
     return titles
 
@@ -208,7 +206,8 @@ def plot_runs(
         over: what runs along the plot, see `compare_runs` (default None).
     """
     rows = compare_runs(runs, by=by, over=over)
-    path = Path(runs[0]).resolve().parent / "compared.png" if path is None else Path(path)
+    first = Path(runs[0])
+    path = (first.parent if first.name else first.resolve().parent) / "compared.png" if path is None else Path(path)
     figure = style.new_figure(9.6, 6.0 + 0.3 * len(rows), f"{len(rows)} kind{'s' * (len(rows) > 1)} of runs over seeds")
     top, bottom = figure.subplots(2, 1, height_ratios=(4.4, 0.6 + 0.3 * len(rows)))
     draw_bands(top, {row.name: row.curve for row in rows})

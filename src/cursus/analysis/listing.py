@@ -26,8 +26,8 @@ class RunSummary:
     run: str
     """The folder."""
     state: str
-    """`running` (a process holds it), `graduated`, `finished` (closed), `stopped` (it ended without being closed), or
-    `unreadable`."""
+    """`running` (a process holds it), `graduated`, `finished` (closed), `stopped` (not closed, or before the steps that were
+    planned), or `unreadable`."""
     curriculum: str
     """Its kind."""
     stage: str | None
@@ -84,7 +84,17 @@ def _state(folder: RunFolder, standing: str, last: str) -> str:
         return "running"
     if standing == "graduated":
         return "graduated"
-    return "finished" if last == "checkpoint" else "stopped"
+    return "finished" if last == "checkpoint" and not _is_interrupted(folder.path) else "stopped"
+
+
+def _is_interrupted(run: Path) -> bool:
+    """Whether a training was to have more steps than it had."""
+    planned, metrics = run / "train.json", run / "metrics.jsonl"
+    if not planned.exists() or not metrics.exists():
+        return False
+    training = json.loads(planned.read_text(encoding="utf-8"))["plan"].get("training", {})
+    rows = _last_lines(metrics)
+    return bool(rows) and rows[-1]["step"] < (training.get("steps") or 0)
 
 
 def _stage(tables: Any) -> tuple[str | None, str]:
@@ -98,13 +108,17 @@ def _stage(tables: Any) -> tuple[str | None, str]:
 
 def _tail(path: Path) -> tuple[str, list[bool]]:
     """The kind of the last event, and the newest results, from the end of the file alone."""
+    events = _last_lines(path)
+    won = [bool(each) for event in events for each in event.get("success", ())]
+    return (str(events[-1].get("event", "")) if events else ""), won[-_RECENT:]
+
+
+def _last_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects at the end of a file of JSON lines."""
     with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - _TAIL_BYTES, 0))
-        lines = file.read().splitlines()
-    events = [event for line in lines if (event := _parsed(line)) is not None]
-    won = [bool(each) for event in events for each in event.get("success", ())]
-    return (str(events[-1].get("event", "")) if events else ""), won[-_RECENT:]
+        return [found for line in file.read().splitlines() if (found := _parsed(line)) is not None]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from cursus.analysis import style
 from cursus.analysis.history import By, Over, RunHistory
 from cursus.analysis.task_map import TaskMap, task_map
 from cursus.statistics import wilson, z_of
-from cursus.types import FloatArray, IntArray
+from cursus.types import BoolArray, FloatArray, IntArray
 
 FILE = "curriculum.png"
 """Where a run folder keeps the plot."""
@@ -32,6 +32,8 @@ _SIGNS = {
 }
 _OTHER_SIGN = ("|", "#5a6470")
 
+Bins: TypeAlias = tuple[FloatArray, IntArray]
+"""Edges of equal parts of a run, and the part that each episode is in."""
 Panel: TypeAlias = tuple[str, Callable[[Any], None], float]
 """Its title, what draws it, and its height."""
 
@@ -85,8 +87,10 @@ def _panels(history: RunHistory, over: Over, by: By | None) -> Iterator[Panel]:
         yield "decisions", lambda axes: _draw_decisions(axes, history, along), 0.3 * rows + 0.6
     names, which, what = history.groups(by)
     names, which = _largest(names, which)
-    yield f"success by {what}, with 95 % intervals", lambda axes: _draw_success(axes, history, along, names, which), _HEIGHT
-    yield f"share of each {what} in what was practised", lambda axes: _draw_shares(axes, along, names, which), _HEIGHT
+    bins = style.bins_of(along, len(names) if what == "label" else min(len(names), 2))  # few stages are practised at a time
+    won = history.episodes.success
+    yield f"success by {what}, with 95 % intervals", lambda axes: _draw_success(axes, won, bins, names, which), _HEIGHT
+    yield f"share of each {what} in what was practised", lambda axes: _draw_shares(axes, bins, names, which), _HEIGHT
 
 
 def _largest(names: list[str], which: IntArray) -> tuple[list[str], IntArray]:
@@ -132,9 +136,9 @@ def _draw_signs(axes: Any, label: str, xs: FloatArray, ys: FloatArray, sign: tup
     axes.plot(xs, ys, label=label or "_", **shown)
 
 
-def _draw_success(axes: Any, history: RunHistory, along: FloatArray, names: list[str], which: IntArray) -> None:
-    edges, parts = style.bins_of(along, len(names))
-    middles, won = (edges[1:] + edges[:-1]) / 2, history.episodes.success
+def _draw_success(axes: Any, won: BoolArray, bins: Bins, names: list[str], which: IntArray) -> None:
+    edges, parts = bins
+    middles = (edges[1:] + edges[:-1]) / 2
     for group, (name, look) in enumerate(style.looks_of(names, in_order=True).items()):
         counts = np.bincount(parts[which == group], minlength=len(middles))
         wins = np.bincount(parts[(which == group) & won], minlength=len(middles))
@@ -146,8 +150,8 @@ def _draw_success(axes: Any, history: RunHistory, along: FloatArray, names: list
     style.make_share(axes)
 
 
-def _draw_shares(axes: Any, along: FloatArray, names: list[str], which: IntArray) -> None:
-    edges, parts = style.bins_of(along, len(names))
+def _draw_shares(axes: Any, bins: Bins, names: list[str], which: IntArray) -> None:
+    edges, parts = bins
     counts = np.array([np.bincount(parts[which == group], minlength=len(edges) - 1) for group in range(len(names))])
     totals = counts.sum(axis=0)
     shares = counts / np.maximum(totals, 1)

@@ -71,7 +71,7 @@ def looks_of(names: Iterable[str], *, in_order: bool = False) -> dict[str, Look]
         return dict(zip(listed, cycle(LOOKS), strict=False))
     chosen: dict[str, Look] = {}
     free = list(LOOKS)
-    for name in sorted(listed, key=lambda name: _known(name, -1) < 0):
+    for name in sorted(listed, key=lambda name: (_plain(name) not in _KNOWN, _known(name, -1) < 0)):
         wanted = LOOKS[_known(name, crc32(name.encode()) % len(LOOKS))]
         chosen[name] = wanted if wanted in free or not free else free[0]
         if chosen[name] in free:

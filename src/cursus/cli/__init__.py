@@ -240,7 +240,9 @@ def compare(
         str | None,
         _optional("NAMES", f"By commas: {Worlds}; a graph.json; fitted:RUN.", "chain,tree,impossible", aliases=("--world",)),
     ] = None,
-    seeds: Annotated[int | None, _optional("INT", "Simulated students per curriculum; 20 in three worlds take some minutes.", "20")] = None,
+    seeds: Annotated[
+        int | None, _optional("INT", "Simulated students per curriculum; 20 in three worlds take some minutes.", "20")
+    ] = None,
     episodes: Annotated[int | None, _optional("INT", "Episodes of each student.", "20000")] = None,
     num_tasks: Annotated[int | None, _optional("INT", "Number of tasks of a world.", "10")] = None,
     num_envs: Annotated[int | None, _optional("INT", "Number of environments.", "8")] = None,

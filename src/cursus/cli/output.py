@@ -7,7 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ _SUMMARY = "summary.json"
 
 
 def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_label: str = "episodes") -> Text:
-    """Curves with values from 0 to 1, drawn with braille dots."""
+    """Curves with values from 0 to 1, drawn with braille dots; letters on them tell them apart where there are no colours."""
     right = max(x for curve in curves.values() for x, _ in curve) or 1.0
     cells: dict[tuple[int, int], tuple[int, str]] = {}
     looks = looks_of(curves)
@@ -38,21 +40,41 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
                 cell = (dot // 4, column // 2)
                 cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], looks[name].colour)
             before = row
+    letters = dict(zip(curves, cycle(ascii_lowercase), strict=False)) if len(curves) > 1 else {}
+    marks = _marks(curves, letters, width, height, right)
     text = Text()
     for row in range(height):
         value = 1 - row / (height - 1)
         text.append(f"{value:4.1f} │" if row % 3 == 0 or row == height - 1 else "     │", "dim")
         for column in range(width):
             bits, colour = cells.get((row, column), (0, ""))
-            text.append(chr(0x2800 + bits) if bits else " ", colour)
+            marked = marks.get((row, column))
+            if marked is not None:
+                text.append(letters[marked], f"bold {looks[marked].colour}")
+            else:
+                text.append(chr(0x2800 + bits) if bits else " ", colour)
         text.append("\n")
     text.append(f"     └{'─' * width}\n", "dim")
     end = f"{right:,.0f} {x_label}"
     text.append(f"      0{end.rjust(width - 1)}\n", "dim")
     for name, look in looks.items():
-        text.append("  ━━ ", look.colour)
+        text.append(f"  {letters.get(name, '━')}━ ", look.colour)
         text.append(name)
     return text
+
+
+def _marks(
+    curves: Mapping[str, Curve], letters: Mapping[str, str], width: int, height: int, right: float
+) -> dict[tuple[int, int], str]:
+    """Cells of curves that show a letter in place of dots: four of each, at other places for each."""
+    marks: dict[tuple[int, int], str] = {}
+    for index, name in enumerate(letters):
+        xs, ys = np.array(curves[name], dtype=float).T
+        for column in range((2 + 3 * index) % max(width // 4, 1), width, max(width // 4, 1)):
+            at = (column + 0.5) / width * right
+            if at <= xs[-1]:
+                marks[int((1 - np.interp(at, xs, ys)) * (4 * height - 1)) // 4, column] = name
+    return marks
 
 
 def middle(curves: Sequence[Curve]) -> Curve:

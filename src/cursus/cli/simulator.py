@@ -66,8 +66,8 @@ def find_world(spec: str | Mapping[str, Any], num_tasks: int, impossible_ratio: 
 def _fitted_world(run: str) -> World:
     found = read_fit(run)
     if not found.is_better:
-        text = f"the student fitted to {run} does not explain it clearly better than constant success rates: do not trust what follows. "
-        warnings.warn(text + _ADVICE, CursusWarning, stacklevel=2)
+        text = f"the student fitted to {run} does not explain it clearly better than constant success rates"
+        warnings.warn(f"{text}: do not trust what follows. {_ADVICE}", CursusWarning, stacklevel=2)
     return found.world()
 
 
