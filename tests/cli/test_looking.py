@@ -252,6 +252,23 @@ def test_a_fit_that_explains_nothing_is_not_recommended(call: Call, tmp_path: Pa
     assert "do not trust what follows" in call("compare", "--worlds", f"fitted:{run}", *few)[2]
 
 
+def test_a_run_with_endlessly_many_tasks_is_not_fitted(call: Call, tmp_path: Path) -> None:
+    run = practise(tmp_path / "run", cursus.Uniform(cursus.tasks.Box(0.0, 1.0)), 100)
+    code, _, err = call("fit", run)
+    assert code == 2
+    assert "Fit runs of at most 10,000 tasks" in err
+
+
+def test_tables_of_a_run_fit_80_columns(call: Call, tmp_path: Path) -> None:
+    stages = ["no door at all", "one door", "two doors"]
+    run = practise(tmp_path / "run", cursus.Staged(stages, gate=cursus.Wilson(threshold=0.5)), 200)
+    for command in ("show", "explain"):
+        out = call(command, run)[1].replace(str(run), "run")
+        assert max(map(len, out.splitlines())) <= 80
+    row = next(line for line in call("show", run)[1].splitlines() if line.strip().startswith("no door"))
+    assert re.search(r"passed +0\.\d\d \(0\.\d\d–0\.\d\d\) +\d+ +Wilson 0\.5", row)  # in one line
+
+
 def test_the_version_is_that_of_the_package(call: Call) -> None:
     assert call("--version") == (0, f"cursus {cursus.__version__}\n", "")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -90,9 +90,9 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     if settings:
         _print_what_if(console, data["what_if"])
         return
-    for decision in data["decisions"]:
-        if decision["kind"] not in _QUIET_KINDS:
-            console.print(Text(f"ticket {decision['ticket']:>7,}  ", "dim") + _coloured(decision))
+    loud = [decision for decision in data["decisions"] if decision["kind"] not in _QUIET_KINDS]
+    if loud:
+        console.print(_listed(loud))
     quiet = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
     if quiet:
         console.print(Text(f"({quiet} changes of mix and evictions are not listed; --json has them)", "dim"))
@@ -152,7 +152,7 @@ def _overview(data: Mapping[str, Any]) -> RenderableType:
     loud = [each for each in data["decisions"] if each["kind"] not in _QUIET_KINDS]
     if loud:
         parts.append(Text(f"\nThe last {min(len(loud), _SHOWN_DECISIONS)} of {len(loud)} decisions", "italic"))
-        parts += [Text(f"  ticket {each['ticket']:>7,}  ") + _coloured(each) for each in loud[-_SHOWN_DECISIONS:]]
+        parts.append(_listed(loud[-_SHOWN_DECISIONS:]))
     return Group(*parts)
 
 
@@ -163,13 +163,14 @@ def _repeats(name: str, data: Mapping[str, Any]) -> bool:
 
 def as_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of plain values as a table; columns that are empty throughout are left out."""
-    table = Table(title=f"\n{title.capitalize()}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=f"\n{title.capitalize()}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
     merged = {"low", "high"} <= set(columns)
     shown = [name for name in columns if not (merged and name in ("low", "high"))]
     for name in shown:
         is_number = all(isinstance(row.get(name), int | float | None) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if is_number else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name.replace("_", " "), justify=side, overflow="fold", no_wrap=is_number)
     for row in rows:
         cells = [_cell(name, row, merged) for name in shown]
         table.add_row(*cells)
@@ -212,6 +213,16 @@ def _would(visit: Mapping[str, Any]) -> str:
     if visit["would_decide"] == "stay" and visit["decided"] in ("promotion", "demotion", "graduation"):
         return f"would not have {_WOULD[visit['decided']].removeprefix('would have ')}"
     return _verdict(_WOULD, visit["would_decide"], visit["would_after"])
+
+
+def _listed(decisions: Sequence[Mapping[str, Any]]) -> Table:
+    """Decisions below each other, their words beside their tickets."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in decisions:
+        table.add_row(Text(f"ticket {each['ticket']:,}", "dim"), _coloured(each))
+    return table
 
 
 def _coloured(decision: Mapping[str, Any]) -> Text:

@@ -84,6 +84,11 @@ def fit(run: str | Path, graph: TaskGraph | None = None, *, samples_per_epoch: i
     """
     check_count("samples_per_epoch", samples_per_epoch)
     tasks, success = _results(run)
+    if graph is None and tasks.max() >= _MOST_TASKS:
+        raise SettingsError(
+            f"{run} practised tasks with numbers up to {tasks.max()}: no chain of so many is fitted. Fit runs of at most "
+            f"{_MOST_TASKS:,} tasks."
+        )
     graph = TaskGraph.chain(max(_size(run), int(tasks.max()) + 1)) if graph is None else graph
     if graph.size <= tasks.max():
         raise SettingsError(f"the graph has {graph.size} tasks, the run also practised task {tasks.max()}.")
