@@ -207,6 +207,15 @@ def test_simulate_takes_a_class_of_ones_own(call: Call, own: str, tmp_path: Path
     assert "changed in its code" in call("simulate", "--curriculum", f"{own}:Mine", "--set", "ids=1", *few)[2]
 
 
+@pytest.mark.parametrize(("command", "key"), [("compare", "curricula"), ("simulate", "curriculum")])
+def test_a_file_does_not_name_what_is_imported(call: Call, own: str, tmp_path: Path, command: str, key: str) -> None:
+    (tmp_path / "others.toml").write_text(f'{key} = "{own}:Mine"\n')
+    code, _, err = call(command, tmp_path / "others.toml")
+    assert code == 2
+    assert f"Say it on the command line: --{key} {own}:Mine" in err
+    assert own not in sys.modules
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

@@ -119,9 +119,18 @@ def read_settings(path: Path | None, given: Mapping[str, Any], defaults: Mapping
     for key in read:
         if key not in defaults:
             raise ConfigError(f"{path}: {configuration.unknown(key, defaults)}")
+        _refuse_own(path, key, read[key])
         if not isinstance(read[key], _TABLES.get(key, int)) or isinstance(read[key], bool):
             raise ConfigError(f"{path}: {key} must be something like {defaults[key]!r}, got {read[key]!r:.60}.")
     return {**defaults, **read, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _refuse_own(path: Path | None, key: str, value: Any) -> None:
+    """A file may come from others: what it names is not imported."""
+    names = value if isinstance(value, list) else [value]
+    own = [name for name in names if isinstance(name, str) and ":" in name]
+    if key in ("curriculum", "curricula") and own:
+        raise ConfigError(f"{path}: {own[0]!r} would run code that a file names. Say it on the command line: --{key} {own[0]}.")
 
 
 def run_simulation(
