@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 		|| { cat $(VENV)/install.log; exit 1; }
 	@touch $(READY)
 
-demo: $(READY)  ## see what a curriculum buys: an agent learns for real, with a curriculum and without, in two minutes
+demo: $(READY)  ## see what a curriculum buys: an agent learns for real, with a curriculum and without, in some minutes
 	@$(BIN)/cursus demo
 
 test: $(READY)  ## run all tests

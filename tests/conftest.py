@@ -13,8 +13,8 @@ sys.path.insert(0, HERE)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes with several threads each would wait for each other
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
 
-SLOW = {"adapters", "agents", "channel", "cli", "envs", "journeys", "sim", "training"}
-"""Folders whose tests start many processes, run commands, train agents or simulate whole runs: left out by `make quick`."""
+SLOW = {"adapters", "agents", "analysis", "channel", "cli", "envs", "journeys", "sim", "training"}
+"""Folders whose tests start many processes, run commands, train agents, draw or simulate: left out by `make quick`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,6 +21,7 @@ SOURCE = Path(cursus.__file__).parent
 PACKAGES = [
     "cursus",
     "cursus.agents",
+    "cursus.analysis",
     "cursus.curricula",
     "cursus.curricula.staged",
     "cursus.curricula.progress",

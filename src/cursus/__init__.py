@@ -67,5 +67,5 @@ def __getattr__(name: str) -> object:
     try:
         from cursus.training.run import train
     except ImportError as error:
-        raise errors.MissingExtra(error.name or "torch", "agents,hockey") from error
+        raise errors.MissingExtra.of(error, "agents,hockey") from error
     return train

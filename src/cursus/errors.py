@@ -109,3 +109,10 @@ class MissingExtra(CursusError, ImportError):
         """`extra` names the extras of Cursus that bring the library, `install` other arguments of `pip install`."""
         what = install or f'"cursus-rl[{extra}]"'
         super().__init__(f"{library} is not installed. Install it with: pip install {what}")
+
+    @classmethod
+    def of(cls, error: ImportError, extra: str) -> ImportError:
+        """What to raise for an `error` of an import: the missing library with the `extra` that brings it, or else the error."""
+        if isinstance(error, cls) or not isinstance(error, ModuleNotFoundError) or error.name is None:
+            return error
+        return cls(error.name.partition(".")[0].replace("_", "-"), extra)

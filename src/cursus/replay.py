@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from cursus.config import build, override
+from cursus.config import TYPES, Types, build, override
 from cursus.curricula import Curriculum, Staged, Verdict
 from cursus.errors import ConfigError, CursusError, LedgerError
 from cursus.randomness import TicketStream
@@ -18,6 +18,10 @@ from cursus.runs import RunFolder, checked_decision, read_decisions, read_events
 from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum
 from cursus.teacher.tickets import TicketBook
 from cursus.types import Decision, Episodes
+
+FreshCurriculum: TypeAlias = Curriculum | type[Curriculum] | Callable[[], Curriculum]
+"""A curriculum that has seen nothing yet; a class of your own, which is given the settings that the run recorded; or a function
+that makes a curriculum."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,13 @@ class Visit:
     """In words, why; or what was still missing."""
 
 
-def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResult:
+def replay(run: str | Path, curriculum: FreshCurriculum | None = None) -> ReplayResult:
     """Feed the ledger of a run to a curriculum, and compare.
 
     Args:
         run: the run folder.
-        curriculum: a fresh one (default None: one with the settings of the run).
+        curriculum: a fresh one, a class of your own, or a function that makes one (default None: one with the settings of the
+            run, of a class that Cursus knows).
     """
     config = RunFolder(run).read_config()
     again = _Again(config, curriculum)
@@ -86,12 +91,13 @@ def replay(run: str | Path, curriculum: Curriculum | None = None) -> ReplayResul
     return ReplayResult(episodes, recorded, replayed, draws, different)
 
 
-def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curriculum:
+def curriculum_of(run: str | Path, curriculum: FreshCurriculum | None = None) -> Curriculum:
     """The curriculum of a run as it stands, shown every result of the record.
 
     Args:
         run: the run folder.
-        curriculum: a fresh one (default None: one with the settings of the run).
+        curriculum: a fresh one, a class of your own, or a function that makes one (default None: one with the settings of the
+            run, of a class that Cursus knows).
     """
     config = RunFolder(run).read_config()
     again = _Again(config, curriculum)
@@ -101,9 +107,9 @@ def curriculum_of(run: str | Path, curriculum: Curriculum | None = None) -> Curr
     return again.curriculum
 
 
-def recorded_curriculum(config: Mapping[str, Any]) -> Curriculum:
-    """A curriculum with recorded settings: `config` is what a run folder's `config.json` holds."""
-    made = build(config["curriculum"], where="curriculum")
+def recorded_curriculum(config: Mapping[str, Any], types: Types = TYPES) -> Curriculum:
+    """A curriculum with recorded settings, of known `types`: `config` is what a run folder's `config.json` holds."""
+    made = build(config["curriculum"], where="curriculum", types=types)
     if not isinstance(made, Curriculum):
         raise ConfigError(f"curriculum: a {type(made).__name__} is no curriculum.")
     return made
@@ -112,21 +118,48 @@ def recorded_curriculum(config: Mapping[str, Any]) -> Curriculum:
 class _Again:
     """The curriculum of a run, which does again what it did."""
 
-    def __init__(self, config: dict[str, Any], curriculum: Curriculum | None) -> None:
-        self._own = curriculum is None
-        self.curriculum = recorded_curriculum(config) if curriculum is None else curriculum
-        self._spec = config["curriculum"]
+    def __init__(self, config: dict[str, Any], curriculum: FreshCurriculum | None) -> None:
+        self._spec: Any = config["curriculum"]
+        self._types: Types | None = None
+        made: Any = curriculum
+        if curriculum is None or isinstance(curriculum, type):
+            self._spec, self._types = (self._spec, TYPES) if curriculum is None else _with_class(self._spec, curriculum)
+            made = build(self._spec, where="curriculum", types=self._types)
+        elif not isinstance(curriculum, Curriculum):
+            made = curriculum()
+        if not isinstance(made, Curriculum):
+            raise ConfigError(f"{curriculum!r:.80} gave a {type(made).__name__}, which is no curriculum.")
+        self.curriculum: Curriculum = made
 
     def apply(self, event: dict[str, Any], released: Episodes | None) -> list[Decision]:
         """What it decides because of an event, and of what was released."""
         if event["event"] == "set_stage":
             return self.curriculum.set_stage(event["stage"], event["ticket"])
-        if event["event"] == "settings" and self._own:  # a curriculum of the caller's keeps its own
-            changed = recorded_curriculum(event["settings"])
+        if event["event"] == "settings" and self._types is not None:  # a curriculum of the caller's keeps its own
+            changed = recorded_curriculum(event["settings"], self._types)
             changes = changed_settings({"curriculum": self._spec}, {"curriculum": event["settings"]["curriculum"]})
             load_curriculum(changed, self.curriculum.state(), changes)
             self.curriculum, self._spec = changed, event["settings"]["curriculum"]
         return [] if released is None else self.curriculum.update(released)
+
+
+def _with_class(spec: Any, own: type) -> tuple[Any, Types]:
+    """The settings of a run in which a class of that name is this one; the whole, where there is none of that name."""
+    named = {name for name in _type_names(spec) if name.replace(":", ".").split(".")[-1] == own.__name__}
+    if not named and isinstance(spec, dict):
+        return {**spec, "type": own.__name__}, {**TYPES, own.__name__: own}
+    return spec, {**TYPES, **dict.fromkeys(named, own)}
+
+
+def _type_names(spec: Any) -> Iterator[str]:
+    if isinstance(spec, list):
+        for each in spec:
+            yield from _type_names(each)
+    elif isinstance(spec, dict):
+        if isinstance(spec.get("type"), str):
+            yield spec["type"]
+        for value in spec.values():
+            yield from _type_names(value)
 
 
 def released_episodes(run: str | Path) -> list[Episodes]:

@@ -223,7 +223,7 @@ def test_what_if_takes_several_settings_and_prints_each_visit(cursus, run):
     code, out, err = cursus("explain", run, "--what-if", "gate.type=EProcess", "--what-if", "gate.threshold=0.5")
     assert (code, err) == (0, "")
     assert "What if gate.type=EProcess, gate.threshold=0.5?" in out
-    assert out.count("would be promotion after") == 2
+    assert out.count("would have promoted after") == 2
     assert "against a rate of 0.50 or less" in out
 
 
@@ -496,6 +496,15 @@ def test_control_characters_do_not_reach_the_terminal_in_an_error(cursus, nasty_
         code, _, err = cursus(*command)
         assert code == 2
         assert raw_controls(err) == []
+
+
+def test_curves_in_the_terminal_are_told_apart_by_letters():
+    drawn = in_terminal({"up": [(0.0, 0.0), (10.0, 1.0)], "flat": [(0.0, 0.5), (10.0, 0.5)]}, width=40).plain
+    assert drawn.endswith("  a━ up  b━ flat")
+    rows = drawn.split("\n")
+    assert sum(row.count("b") for row in rows[:-1]) == 4
+    assert sum("a" in row for row in rows[:-1]) == 4
+    assert "a" not in in_terminal({"mean competence": [(0.0, 0.0), (10.0, 1.0)]}, width=40).plain.split("\n")[3]
 
 
 def test_a_plot_leaves_no_curve_out():

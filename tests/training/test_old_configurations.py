@@ -124,7 +124,11 @@ def test_a_bonus_that_decays_is_refused_by_name() -> None:
 
 def test_a_curriculum_of_our_own_that_has_phases_is_none_of_the_older_system() -> None:
     phases = [{"type": "Phase", "name": "all", "curriculum": {"type": "Uniform", "tasks": 3}}]
-    spec = {"agent": {"type": "DDDQN"}, "environment": {"id": "CartPole-v1"}, "curriculum": {"type": "Phases", "phases": phases}}
+    spec = {
+        "agent": {"type": "DDDQN"},
+        "environment": {"id": "CartPole-v1"},
+        "curriculum": {"type": "Phases", "phases": phases},
+    }
     plan, _ = read_plan(spec)
     assert type(plan.curriculum).__name__ == "Phases"
 

@@ -31,8 +31,8 @@ try:
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
     from cursus.adapters._sb3_state import load_model, model_state
-except ImportError:
-    raise MissingExtra("stable-baselines3", "sb3") from None
+except ImportError as error:
+    raise MissingExtra.of(error, "sb3") from None
 
 _STATS = "env_curriculum_stats"
 _WIDTH_OF_TABLE = 33  # SB3's table cuts off longer names, and fails where two are then the same

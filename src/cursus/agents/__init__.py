@@ -5,8 +5,8 @@ from cursus import errors as _errors
 try:
     import safetensors
     import torch
-except ImportError:
-    raise _errors.MissingExtra("PyTorch (with safetensors)", "agents") from None
+except ImportError as _error:
+    raise _errors.MissingExtra.of(_error, "agents") from None
 
 from cursus.agents.base import Agent
 from cursus.agents.dddqn import DDDQN

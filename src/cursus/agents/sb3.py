@@ -19,8 +19,8 @@ from cursus.types import Tree
 try:
     import stable_baselines3
     from stable_baselines3.common.base_class import BaseAlgorithm
-except ImportError:
-    raise MissingExtra("stable-baselines3", "agents,sb3") from None
+except ImportError as error:
+    raise MissingExtra.of(error, "agents,sb3") from None
 
 ALGORITHMS = ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3")
 POLICY = "MlpPolicy"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,17 +14,28 @@ import tyro
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+import cursus
 from cursus._platform import num_cores
-from cursus.cli import comparison, runs, simulator
+from cursus.cli import comparison, looking, runs, simulator
 from cursus.cli.demo import run_demo
+from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
 from cursus.sim.worlds import CURRICULA, WORLDS
 from cursus.verbosity import quiet
 
 Run = Annotated[Positional[Path], arg(metavar="RUN", help="A run folder.")]
-Json = Annotated[bool, arg(name="json", help="Print one JSON object for programs.")]
+Runs = Annotated[Positional[list[Path]], arg(metavar="RUN …", help="Run folders.", help_behavior_hint="(required)")]
+
+
+def _flag(text: str, **more: Any) -> Any:
+    """A switch that is off unless given."""
+    return arg(help=text, help_behavior_hint="", **more)
+
+
+Json = Annotated[bool, _flag("Print one JSON object for programs.", name="json")]
 
 app = tyro.extras.SubcommandApp()
+_DESCRIPTION = "Curriculum learning for parallel training. `cursus --version` says which version this is."
 
 
 def _optional(metavar: str, text: str, default: str = "none", **more: Any) -> Any:
@@ -40,14 +52,14 @@ def demo(
     seeds: Annotated[int | None, _optional("INT", "How often each curriculum is tried.", "as the configuration says")] = None,
     as_json: Json = False,
 ) -> None:
-    """See what a curriculum buys: an agent learns for real, with a curriculum and without one, in about two minutes."""
+    """See what a curriculum buys: an agent learns with one and without, for some minutes."""
     run_demo(_console(as_json), out, config, seeds, as_json=as_json)
 
 
 @app.command
 def show(
     run: Run,
-    follow: Annotated[bool, arg(help="Keep looking until interrupted.")] = False,
+    follow: Annotated[bool, _flag("Keep looking until interrupted.")] = False,
     as_json: Json = False,
 ) -> None:
     """How a run stands: a row per stage, the labels in it, and all decisions."""
@@ -71,7 +83,7 @@ def explain(
     task: Annotated[int | None, _optional("ID", "Say what is known of this one task.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Why the curriculum is where it is: every decision with its reason, and what the next one still needs."""
+    """Why the curriculum is where it is: every decision, and what the next one needs."""
     if task is not None:
         text = runs.explain_task(run, task)
         _print_json({"run": str(run), "task": task, "explain": text}) if as_json else _console().print(runs.plain(text))
@@ -82,15 +94,72 @@ def explain(
 
 
 @app.command
-def replay(run: Run, as_json: Json = False) -> None:
-    """Feed the record of a run to its curriculum again, and compare every draw and decision."""
-    data = runs.replay_data(run)
+def replay(
+    run: Run,
+    own: Annotated[
+        str | None,
+        _optional(
+            "MODULE:NAME",
+            "A curriculum class of your own, which gets the settings of the run, or a function that makes a curriculum.",
+            "the class of the run",
+            name="curriculum",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Feed the record of a run to its curriculum again; compare all draws and decisions."""
+    data = runs.replay_data(run, own)
     if as_json:
         _print_json(data)
     else:
         runs.print_replay(_console(), data)
     if not data["same"]:
         raise SystemExit(1)
+
+
+@app.command(name="runs")
+def runs_(
+    folder: Annotated[Positional[Path], arg(metavar="[FOLDER]", help="Where your runs are.")] = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """List runs: state, curriculum, stage, episodes, success, and when they last moved."""
+    found = looking.runs_data(folder)
+    if as_json:
+        _print_json({"runs": [asdict(each) for each in found]})
+    else:
+        looking.print_runs(_console(), folder, found)
+
+
+Along = Annotated[
+    Literal["episodes", "steps"] | None, _optional("OVER", "What runs along the plot: episodes or steps.", "episodes")
+]
+GroupedBy = Annotated[
+    Literal["settings", "name"],
+    arg(
+        metavar="HOW",
+        help="Which runs are seeds of the same: settings, those with equal ones; name, those whose folders differ in a number "
+        "at the end.",
+    ),
+]
+
+
+@app.command
+def plot(
+    run: Runs,
+    out: Annotated[
+        Path | None, _optional("FILE", "Where the plot goes.", "curriculum.png in the run; compared.png beside several")
+    ] = None,
+    over: Along = None,
+    by: Annotated[
+        Literal["stage", "label"] | None,
+        _optional("GROUP", "Success and share of each stage, or of each label.", "stages where there are some"),
+    ] = None,
+    group_by: GroupedBy = "settings",
+    as_json: Json = False,
+) -> None:
+    """Draw a run: stages, decisions, success, shares; or several, with bands over seeds."""
+    path = looking.draw_plot(run, out, over, by, group_by)
+    _print_json({"plot": str(path)}) if as_json else _console().print(runs.plain(f"plot: {path}"), soft_wrap=True)
 
 
 Settings = Annotated[
@@ -107,7 +176,9 @@ def simulate(
     world: Annotated[str | None, _optional("STR", f"One of {Worlds}; a graph.json; or fitted:RUN.", "chain")] = None,
     num_tasks: Annotated[int | None, _optional("INT", "Number of tasks.", "10")] = None,
     impossible_ratio: Annotated[float, arg(help="Share of impossible tasks beside the others.")] = 0.0,
-    curriculum: Annotated[str | None, _optional("STR", f"One of {Curricula}.", "learning_progress")] = None,
+    curriculum: Annotated[
+        str | None, _optional("STR", f"One of {Curricula}; or your own, module:name.", "learning_progress")
+    ] = None,
     settings: Settings = [],  # noqa: B006 – tyro reads it, nothing writes it
     num_epochs: Annotated[int | None, _optional("INT", "Number of epochs.", "500")] = None,
     samples_per_epoch: Annotated[int | None, _optional("INT", "Steps of each environment in an epoch.", "5")] = None,
@@ -115,14 +186,14 @@ def simulate(
     num_workers: Annotated[int, arg(help="Worker processes beside this one.")] = 0,
     seed: Annotated[int | None, _optional("INT", "Of draws and results.", "0")] = None,
     run: Annotated[Path, arg(help="The run folder.", metavar="FOLDER")] = Path("runs/simulated"),
-    resume: Annotated[bool, arg(help="Go on from the newest checkpoint of that folder.")] = False,
+    resume: Annotated[bool, _flag("Go on from the newest checkpoint of that folder.")] = False,
     outputs: Annotated[
         tyro.conf.UseAppendAction[list[Literal["csv", "tensorboard", "wandb"]]],
         arg(name="output", help="Write metrics there too, beside metrics.jsonl."),
     ] = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:
-    """Try a curriculum in seconds: a training run in every respect, with a simulated student for an agent."""
+    """Try a curriculum on a simulated student: a training run in every other respect."""
     given = {
         "world": world,
         "num_tasks": num_tasks,
@@ -148,18 +219,30 @@ def simulate(
 
 @app.command
 def compare(
-    config: Annotated[
-        Positional[Path | None], _optional("[CONFIG]", "Settings in TOML or JSON, with curricula and worlds of your own.")
-    ] = None,
+    given: Annotated[
+        Positional[list[Path]],
+        _optional(
+            "[CONFIG | RUN …]",
+            "Settings in TOML or JSON, with curricula and worlds of your own; or run folders: then these are compared, and "
+            "nothing is simulated.",
+        ),
+    ] = [],  # noqa: B006 – tyro reads it, nothing writes it
     curricula: Annotated[
         str | None,
-        _optional("NAMES", f"By commas: {Curricula}, greedy, frontier.", "uniform,fixed,staged,learning_progress"),
+        _optional(
+            "NAMES",
+            f"By commas: {Curricula}, greedy, frontier; or your own, module:name: a class, or a function of a world and a "
+            "number of episodes.",
+            "uniform,fixed,staged,learning_progress",
+        ),
     ] = None,
     worlds: Annotated[
         str | None,
         _optional("NAMES", f"By commas: {Worlds}; a graph.json; fitted:RUN.", "chain,tree,impossible", aliases=("--world",)),
     ] = None,
-    seeds: Annotated[int | None, _optional("INT", "Simulated students per curriculum.", "20")] = None,
+    seeds: Annotated[
+        int | None, _optional("INT", "Simulated students per curriculum; 20 in three worlds take some minutes.", "20")
+    ] = None,
     episodes: Annotated[int | None, _optional("INT", "Episodes of each student.", "20000")] = None,
     num_tasks: Annotated[int | None, _optional("INT", "Number of tasks of a world.", "10")] = None,
     num_envs: Annotated[int | None, _optional("INT", "Number of environments.", "8")] = None,
@@ -176,10 +259,15 @@ def compare(
     out: Annotated[
         Path | None, _optional("FOLDER", "For plots and summary.json; and, with --speed environments, for runs.")
     ] = None,
+    group_by: GroupedBy = "settings",
+    over: Along = None,
+    baseline: Annotated[
+        str | None, _optional("GROUP", "The kind of runs that the others are compared with.", "uniform, or the first")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare curricula: area under the learning curve, regret, waste, mastery and false promotions, with intervals."""
-    given = {
+    """Compare curricula on simulated students, or real runs over seeds; with intervals."""
+    simulated = {
         "curricula": curricula,
         "worlds": worlds,
         "seeds": seeds,
@@ -188,14 +276,33 @@ def compare(
         "num_envs": num_envs,
         "speed": speed,
     }
+    if given and not given[0].is_file():
+        _refuse("--{} is for simulated students, not for runs.", simulated)
+        console = _console(as_json)
+        found = looking.compare_folders(
+            console, looking.folders_among(given), by=group_by, over=over, baseline=baseline, out=out
+        )
+        if as_json:
+            _print_json(looking.runs_comparison_data(found))
+        return
+    _refuse("--{} is for runs, not for simulated students.", {"over": over, "baseline": baseline})
+    if len(given) > 1:
+        raise ConfigError(f"{given[0]} is a configuration: give one, or run folders alone.")
     rows = comparison.run_comparison(
         _console(as_json),
-        comparison.read_comparison(config, given),
+        comparison.read_comparison(given[0] if given else None, simulated),
         processes=processes or num_cores(),
         out=out,
     )
     if as_json:
         _print_json(comparison.comparison_data(rows))
+
+
+def _refuse(text: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that mean nothing here, if they were given."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(text.format(name.replace("_", "-")))
 
 
 @app.command
@@ -218,7 +325,7 @@ Overrides = Annotated[
 Trust = Annotated[bool, arg(help="Allow a run to name code that is imported, such as the module of its environment.")]
 Against = Annotated[
     tyro.conf.UseAppendAction[list[str]],
-    arg(name="opponent", help="Whom to play against: weak, strong or none. Default: both."),
+    arg(name="opponent", help="Whom to play against: weak, strong or none; both unless given."),
 ]
 
 
@@ -294,17 +401,21 @@ def _with_agents() -> Any:
     try:
         from cursus.cli import training
     except ImportError as error:
-        raise MissingExtra(error.name or "torch", "agents,hockey") from None
+        raise MissingExtra.of(error, "agents,hockey") from None
     return training
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: errors are one line, and what to do about them; so are warnings."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given == ["--version"]:
+        print(f"cursus {cursus.__version__}")
+        return
     try:
-        with warnings.catch_warnings(), quiet():
+        with warnings.catch_warnings(), quiet(), folded(given):
             warnings.simplefilter("always", CursusWarning)
             warnings.showwarning = _print_warning
-            app.cli(prog="cursus", description="Curriculum learning for parallel training.", args=arguments)
+            app.cli(prog="cursus", description=_DESCRIPTION, args=given, config=(tyro.conf.FlagCreatePairsOff,))
     except (CursusError, OSError, MemoryError) as error:
         for line in (str(error) or type(error).__name__).splitlines():
             print(f"cursus: {runs.plain(line)}", file=sys.stderr)

@@ -8,23 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from cursus import config as configuration
-from cursus.cli.output import Curve, as_png, command_name, folder_name, in_terminal, make_room, write_summary
+from cursus.analysis import CurveBand, plot_curves
+from cursus.cli.output import Curve, command_name, folder_name, in_terminal, make_room, write_summary
+from cursus.cli.own import find_own
 from cursus.cli.runs import plain
 from cursus.cli.simulator import find_world, progress_bar, read_settings
 from cursus.curricula import Curriculum, Staged
 from cursus.errors import ConfigError, CursusError, MissingExtra
 from cursus.settings import check_count, describe
-from cursus.sim import Comparison, Estimate, World, compare
+from cursus.sim import Comparison, World, compare
 from cursus.sim.compare import Speed, resolve_curricula
 from cursus.sim.fast import ORACLES
 from cursus.sim.results import MASTERY
-from cursus.sim.worlds import CURRICULA, WORLDS, CurriculumFactory
+from cursus.sim.worlds import CURRICULA, WORLDS, CurriculumLike, make_curriculum
+from cursus.statistics import Estimate
 
 _MARK = "cursus compare"
 _DEFAULTS: Mapping[str, Any] = {
@@ -70,8 +74,10 @@ def _by_name(given: str | Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     return {name: name for name in names if name}
 
 
-def _maker(name: str, spec: str | Mapping[str, Any]) -> CurriculumFactory | str:
+def _maker(name: str, spec: str | Mapping[str, Any]) -> CurriculumLike:
     if isinstance(spec, str):
+        if ":" in spec:
+            return find_own(spec)  # type: ignore[no-any-return]
         if spec not in (*CURRICULA, *ORACLES):
             raise ConfigError(f"curriculum {configuration.unknown(spec, (*CURRICULA, *ORACLES))}")
         return spec
@@ -178,11 +184,10 @@ def _curve(row: Comparison, episodes: int) -> Curve:
 
 
 def _save_plot(console: Console, path: Path, name: str, rows: Sequence[Comparison], episodes: int) -> None:
-    bundles = {row.curriculum: [_curve(row, episodes)] for row in rows}
     try:
-        as_png(
+        plot_curves(
             path,
-            bundles,
+            {row.curriculum: _band(row, episodes) for row in rows},
             title=f"World: {name}",
             x_label="episodes",
             y_label="mean competence of the learnable tasks",
@@ -194,12 +199,17 @@ def _save_plot(console: Console, path: Path, name: str, rows: Sequence[Compariso
     console.print(Text(f"plot: {plain(str(path))}", "dim"), soft_wrap=True)
 
 
+def _band(row: Comparison, episodes: int) -> CurveBand:
+    xs = np.array([x for x, _ in _curve(row, episodes)])
+    return CurveBand(xs, np.array(row.curve), np.array(row.curve_low), np.array(row.curve_high))
+
+
 def _print_advice(console: Console, settings: Mapping[str, Any], rows: Sequence[Comparison]) -> None:
     """Commands that look at one of the recorded runs: one with gates, where there is one."""
 
     def is_staged(row: Comparison) -> bool:
         maker, world = settings["curricula"][row.curriculum], settings["worlds"][row.world]
-        return isinstance((CURRICULA[maker] if isinstance(maker, str) else maker)(world, settings["episodes"]), Staged)
+        return isinstance(make_curriculum(maker, world, settings["episodes"]), Staged)
 
     recorded = [row for row in rows if row.run is not None]
     chosen = next(filter(is_staged, recorded), recorded[0])

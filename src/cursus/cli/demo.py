@@ -20,6 +20,7 @@ from rich.text import Text
 
 from cursus import config
 from cursus._platform import num_cores
+from cursus.analysis import CurveBand, plot_curves
 from cursus.cli import output
 from cursus.cli.output import command_name, folder_name, make_room, write_summary
 from cursus.cli.runs import plain
@@ -227,13 +228,12 @@ def _tell(console: Console, plan: Mapping[str, Any], demo_runs: Sequence[DemoRun
     }
     console.print(output.in_terminal({name: output.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
     try:
-        output.as_png(
+        plot_curves(
             out / "demo.png",
-            curves,
+            {name: CurveBand.of(each) for name, each in curves.items()},
             title=title,
             x_label="steps of environments",
             y_label=f"share of games that reach {plan['title']}",
-            mastery=None,
         )
         console.print(Text(f"\nPlot: {out / 'demo.png'}"))
     except MissingExtra as missing:

@@ -1,4 +1,4 @@
-"""Output of commands: learning curves in the terminal and as plots, folders of results."""
+"""Output of commands: learning curves in the terminal, folders of results."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from itertools import cycle
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 from rich.text import Text
 
 from cursus._files import read_object
-from cursus.errors import ConfigError, MissingExtra
+from cursus.analysis.style import looks_of
+from cursus.errors import ConfigError
 from cursus.runs.checkpoint import write_atomically
 
 Curve = Sequence[tuple[float, float]]
-_COLOURS = ("#8c8c8c", "#d08700", "#2f7ed8", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # the bits of a braille cell, row by row
 _SUMMARY = "summary.json"
 
 
 def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_label: str = "episodes") -> Text:
-    """Curves with values from 0 to 1, drawn with braille dots."""
+    """Curves with values from 0 to 1, drawn with braille dots; letters on them tell them apart where there are no colours."""
     right = max(x for curve in curves.values() for x, _ in curve) or 1.0
     cells: dict[tuple[int, int], tuple[int, str]] = {}
-    for curve, colour in zip(curves.values(), cycle(_COLOURS), strict=False):
+    looks = looks_of(curves)
+    for name, curve in curves.items():
         xs, ys = np.array(curve, dtype=float).T
         columns = np.arange(2 * width)
         at = columns / (2 * width - 1) * right
@@ -39,49 +40,43 @@ def in_terminal(curves: Mapping[str, Curve], *, width: int, height: int = 14, x_
         for column, row in zip(columns[inside].tolist(), rows[inside].tolist(), strict=True):
             for dot in range(min(row, before + 1), max(row, before - 1) + 1):
                 cell = (dot // 4, column // 2)
-                cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], colour)
+                cells[cell] = (cells.get(cell, (0, ""))[0] | _DOTS[dot % 4][column % 2], looks[name].colour)
             before = row
+    letters = dict(zip(curves, cycle(ascii_lowercase), strict=False)) if len(curves) > 1 else {}
+    marks = _marks(curves, letters, width, height, right)
     text = Text()
     for row in range(height):
         value = 1 - row / (height - 1)
         text.append(f"{value:4.1f} │" if row % 3 == 0 or row == height - 1 else "     │", "dim")
         for column in range(width):
             bits, colour = cells.get((row, column), (0, ""))
-            text.append(chr(0x2800 + bits) if bits else " ", colour)
+            marked = marks.get((row, column))
+            if marked is not None:
+                text.append(letters[marked], f"bold {looks[marked].colour}")
+            else:
+                text.append(chr(0x2800 + bits) if bits else " ", colour)
         text.append("\n")
     text.append(f"     └{'─' * width}\n", "dim")
     end = f"{right:,.0f} {x_label}"
     text.append(f"      0{end.rjust(width - 1)}\n", "dim")
-    for name, colour in zip(curves, cycle(_COLOURS), strict=False):
-        text.append("  ━━ ", colour)
+    for name, look in looks.items():
+        text.append(f"  {letters.get(name, '━')}━ ", look.colour)
         text.append(name)
     return text
 
 
-def as_png(
-    path: Path, bundles: Mapping[str, Sequence[Curve]], *, title: str, x_label: str, y_label: str, mastery: float | None
-) -> None:
-    """A plot of bundles of curves, one per curriculum: every curve thin, the median one thick."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
-    figure = Figure(figsize=(9, 4.8), dpi=120, layout="constrained")
-    axes = figure.add_subplot()
-    if mastery is not None:
-        axes.axhline(mastery, color="#444444", linewidth=0.8, linestyle=(0, (4, 4)))
-        axes.annotate("mastery", (0, mastery), xytext=(4, 3), textcoords="offset points", fontsize=8, color="#444444")
-    for (name, curves), colour in zip(bundles.items(), cycle(_COLOURS), strict=False):
-        for curve in curves:
-            axes.plot(*np.array(curve).T, color=colour, linewidth=0.7, alpha=0.35)
-        axes.plot(*np.array(middle(curves)).T, color=colour, linewidth=2.2, label=name.replace("$", r"\$"))
-    axes.set(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, 1), xlim=(0, None))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    drawn = BytesIO()
-    figure.savefig(drawn, format="png")
-    write_atomically(path, drawn.getvalue(), durable=False)
+def _marks(
+    curves: Mapping[str, Curve], letters: Mapping[str, str], width: int, height: int, right: float
+) -> dict[tuple[int, int], str]:
+    """Cells of curves that show a letter in place of dots: four of each, at other places for each."""
+    marks: dict[tuple[int, int], str] = {}
+    for index, name in enumerate(letters):
+        xs, ys = np.array(curves[name], dtype=float).T
+        for column in range((2 + 3 * index) % max(width // 4, 1), width, max(width // 4, 1)):
+            at = (column + 0.5) / width * right
+            if at <= xs[-1]:
+                marks[int((1 - np.interp(at, xs, ys)) * (4 * height - 1)) // 4, column] = name
+    return marks
 
 
 def middle(curves: Sequence[Curve]) -> Curve:

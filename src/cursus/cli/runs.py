@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from cursus.analysis.listing import age
+from cursus.cli.own import find_own
 from cursus.replay import curriculum_of, replay, what_if
 from cursus.runs import RunFolder, read_decisions
 
@@ -22,6 +24,19 @@ _SHOWN_DECISIONS = 12
 _MOST_ROWS, _MOST_COLUMNS = 1_000, 40
 _LONGEST = 20_000
 _QUIET_KINDS = {"mix", "eviction"}
+_DID = {
+    "promotion": "promoted",
+    "demotion": "demoted",
+    "graduation": "graduated",
+    "stage": "left by hand",
+    "stay": "not decided",
+}
+_WOULD = {
+    "promotion": "would have promoted",
+    "demotion": "would have demoted",
+    "graduation": "would have graduated",
+    "stay": "would not have decided either",
+}
 _COLOURS = {
     "current": "bold cyan",
     "passed": "green",
@@ -78,9 +93,9 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     if settings:
         _print_what_if(console, data["what_if"])
         return
-    for decision in data["decisions"]:
-        if decision["kind"] not in _QUIET_KINDS:
-            console.print(Text(f"ticket {decision['ticket']:>7,}  ", "dim") + _coloured(decision))
+    loud = [decision for decision in data["decisions"] if decision["kind"] not in _QUIET_KINDS]
+    if loud:
+        console.print(_listed(loud))
     quiet = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
     if quiet:
         console.print(Text(f"({quiet} changes of mix and evictions are not listed; --json has them)", "dim"))
@@ -88,9 +103,9 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     console.print(Text(plain(data["explain"], keep_lines=True)))
 
 
-def replay_data(run: Path) -> dict[str, Any]:
-    """Everything that `cursus replay` says."""
-    result = replay(run)
+def replay_data(run: Path, own: str | None) -> dict[str, Any]:
+    """Everything that `cursus replay` says; `own` names a class of the user's or a function, `module:name`."""
+    result = replay(run, None if own is None else find_own(own))
     return {
         "run": str(run),
         "same": result.same,
@@ -130,7 +145,7 @@ def _decisions(run: Path) -> list[dict[str, Any]]:
 
 def _overview(data: Mapping[str, Any]) -> RenderableType:
     tickets = data["tickets"]
-    head = Text.assemble((plain(data["run"]), "bold"), f"  {plain(data['curriculum'])}, {_age(data['time'])}")
+    head = Text.assemble((plain(data["run"]), "bold"), f"  {plain(data['curriculum'])}, as of {age(data['time'])} ago")
     counts = (
         f"{tickets['assigned']:,} tickets = {tickets['finished']:,} finished + {tickets['lost']:,} lost + "
         f"{tickets['withdrawn']:,} withdrawn + {tickets['in_flight']:,} in flight"
@@ -140,7 +155,7 @@ def _overview(data: Mapping[str, Any]) -> RenderableType:
     loud = [each for each in data["decisions"] if each["kind"] not in _QUIET_KINDS]
     if loud:
         parts.append(Text(f"\nThe last {min(len(loud), _SHOWN_DECISIONS)} of {len(loud)} decisions", "italic"))
-        parts += [Text(f"  ticket {each['ticket']:>7,}  ") + _coloured(each) for each in loud[-_SHOWN_DECISIONS:]]
+        parts.append(_listed(loud[-_SHOWN_DECISIONS:]))
     return Group(*parts)
 
 
@@ -153,14 +168,15 @@ def as_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Rows of plain values as a table; columns that are empty throughout are left out, and what comes after very many."""
     more = f", the first {_MOST_ROWS:,} of {len(rows):,}" if len(rows) > _MOST_ROWS else ""
     rows = rows[:_MOST_ROWS]
-    table = Table(title=Text(f"\n{plain(title).capitalize()}{more}"), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    heading = Text(f"\n{plain(title).capitalize()}{more}")
+    table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     columns = [name for name in rows[0] if any(row.get(name) is not None for row in rows)][:_MOST_COLUMNS]
     merged = {"low", "high"} <= set(columns)
     shown = [name for name in columns if not (merged and name in ("low", "high"))]
     for name in shown:
         is_number = all(isinstance(row.get(name), int | float | None) for row in rows)
-        heading = Text(plain(name.replace("_", " ")))
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(Text(plain(name.replace("_", " "))), justify=side, overflow="fold", no_wrap=is_number)
     for row in rows:
         cells = [_cell(name, row, merged) for name in shown]
         table.add_row(*cells)
@@ -186,33 +202,38 @@ def _cell(name: str, row: Mapping[str, Any], merged: bool) -> Text:
 def _print_what_if(console: Console, answer: Mapping[str, Any]) -> None:
     console.print(Text(f"What if {plain(', '.join(answer['settings']))}?", "bold"))
     for visit in answer["visits"]:
-        was, would = _verdict(visit["decided"], visit["after"]), _verdict(visit["would_decide"], visit["would_after"])
+        was = _verdict(_DID, visit["decided"], visit["after"])
         colour = "" if visit["decided"] == visit["would_decide"] else "yellow"
-        console.print(
-            Text.assemble(
-                (plain(visit["stage"]), "bold"),
-                f", {visit['episodes']:,} episodes: {was}; ",
-                (f"would be {would}", colour),
-            )
-        )
+        would = (_would(visit), colour)
+        console.print(Text.assemble((plain(visit["stage"]), "bold"), f", {visit['episodes']:,} episodes: {was}; ", would))
         console.print(Text(f"    {plain(visit['reason'])}", "dim"))
     console.print("\nEach visit is judged on the episodes that were drawn for it; what would have followed is unknown.")
 
 
-def _verdict(kind: str, after: int | None) -> str:
-    return kind if after is None else f"{kind} after {after:,}"
+def _verdict(words: Mapping[str, str], kind: str, after: int | None) -> str:
+    said = words.get(kind, kind)
+    return said if after is None else f"{said} after {after:,}"
+
+
+def _would(visit: Mapping[str, Any]) -> str:
+    """What the other gate would have done: what it did not do is named where the recorded one did it."""
+    if visit["would_decide"] == "stay" and visit["decided"] in ("promotion", "demotion", "graduation"):
+        return f"would not have {_WOULD[visit['decided']].removeprefix('would have ')}"
+    return _verdict(_WOULD, visit["would_decide"], visit["would_after"])
+
+
+def _listed(decisions: Sequence[Mapping[str, Any]]) -> Table:
+    """Decisions below each other, their words beside their tickets."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in decisions:
+        table.add_row(Text(f"ticket {each['ticket']:,}", "dim"), _coloured(each))
+    return table
 
 
 def _coloured(decision: Mapping[str, Any]) -> Text:
     return Text(plain(decision["text"]), _COLOURS.get(decision["kind"], ""))
-
-
-def _age(written: float) -> str:
-    seconds = max(time.time() - written, 0.0)
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 2 * length:
-            return f"as of {seconds / length:.0f} {unit}s ago"
-    return f"as of {seconds:.0f} seconds ago"
 
 
 def plain(text: str, *, keep_lines: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,17 +16,19 @@ from rich.text import Text
 
 from cursus import config as configuration
 from cursus.cli.output import command_name, in_terminal
+from cursus.cli.own import find_own
 from cursus.cli.runs import plain
 from cursus.curricula import Curriculum
-from cursus.errors import ConfigError
+from cursus.errors import ConfigError, CursusWarning
 from cursus.settings import describe
 from cursus.sim import Fit, Simulation, TaskGraph, World, fit, make_world, simulate
 from cursus.sim.fit import read_fit
 from cursus.sim.results import MASTERY
-from cursus.sim.worlds import CURRICULA, with_impossible
+from cursus.sim.worlds import CURRICULA, make_curriculum, with_impossible
 from cursus.teacher import Teacher
 
 _FITTED = "fitted:"
+_ADVICE = "Fit a longer run, in which something was learned, or give --graph."
 _SIMULATION: Mapping[str, Any] = {
     "world": "chain",
     "num_tasks": 10,
@@ -52,12 +55,20 @@ def find_world(spec: str | Mapping[str, Any], num_tasks: int, impossible_ratio: 
     elif not isinstance(spec, str):
         raise ConfigError(f"a world must be a name or a table, got {spec!r:.60}.")
     elif spec.startswith(_FITTED):
-        found = read_fit(spec.removeprefix(_FITTED)).world()
+        found = _fitted_world(spec.removeprefix(_FITTED))
     elif spec.endswith(".json"):
         found = World(TaskGraph.read(spec))
     else:
         found = make_world(spec, num_tasks)
     return with_impossible(found, impossible_ratio) if impossible_ratio else found
+
+
+def _fitted_world(run: str) -> World:
+    found = read_fit(run)
+    if not found.is_better:
+        text = f"the student fitted to {run} does not explain it clearly better than constant success rates"
+        warnings.warn(f"{text}: do not trust what follows. {_ADVICE}", CursusWarning, stacklevel=2)
+    return found.world()
 
 
 def _changed_world(table: Mapping[str, Any], num_tasks: int) -> World:
@@ -78,7 +89,11 @@ def _changed_world(table: Mapping[str, Any], num_tasks: int) -> World:
 
 
 def find_curriculum(name: str, world: World, episodes: int, settings: Sequence[str]) -> Curriculum:
-    """A curriculum by name, with some settings changed."""
+    """A curriculum by name, or of the user's own (`module:name`); with some settings changed."""
+    if ":" in name:
+        if settings:
+            raise ConfigError(f"{settings[0]}: settings of {name}, which is your own, are changed in its code.")
+        return make_curriculum(find_own(name), world, episodes)
     if name not in CURRICULA:
         raise ConfigError(f"curriculum {configuration.unknown(name, CURRICULA)}")
     curriculum = CURRICULA[name](world, episodes)
@@ -104,9 +119,18 @@ def read_settings(path: Path | None, given: Mapping[str, Any], defaults: Mapping
     for key in read:
         if key not in defaults:
             raise ConfigError(f"{path}: {configuration.unknown(key, defaults)}")
+        _refuse_own(path, key, read[key])
         if not isinstance(read[key], _TABLES.get(key, int)) or isinstance(read[key], bool):
             raise ConfigError(f"{path}: {key} must be something like {defaults[key]!r}, got {read[key]!r:.60}.")
     return {**defaults, **read, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _refuse_own(path: Path | None, key: str, value: Any) -> None:
+    """A file may come from others: what it names is not imported."""
+    names = value if isinstance(value, list) else [value]
+    own = [name for name in names if isinstance(name, str) and ":" in name]
+    if key in ("curriculum", "curricula") and own:
+        raise ConfigError(f"{path}: {own[0]!r} would run code that a file names. Say it on the command line: --{key} {own[0]}.")
 
 
 def run_simulation(
@@ -180,12 +204,13 @@ def run_fit(console: Console, run: Path, graph: str, samples_per_epoch: int) -> 
     for name in ("start", "rate", "transfer", "forgetting"):
         table.add_row(name, f"{getattr(found, name):.4g}")
     console.print(table)
-    better = found.log_likelihood - found.steady_log_likelihood
     steady = f"than a constant success rate per task ({found.steady_log_likelihood:.4f})"
-    words = f"{'better' if better > 0 else 'no better'} {steady}"
+    words = f"{'better' if found.is_better else 'not clearly better'} {steady}"
     console.print(f"{found.episodes:,} episodes: log-likelihood {found.log_likelihood:.4f} per episode, {words}.")
-    if better > 0:
+    if found.is_better:
         console.print(Text(f"next: {command_name()} compare --worlds {_FITTED}{plain(str(run))}", "dim"), soft_wrap=True)
+    else:
+        console.print(f"Such a student does not explain this run: do not compare curricula on it. {_ADVICE}")
     return found
 
 
@@ -204,7 +229,7 @@ def simulation_data(result: Simulation) -> dict[str, Any]:
 
 def fit_data(found: Fit) -> dict[str, Any]:
     """What `cursus fit --json` prints."""
-    return asdict(found)
+    return {**asdict(found), "is_better": found.is_better}
 
 
 def progress_bar(console: Console, unit: str) -> Progress:

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from cursus.agents import Policy, load_policy
+from cursus.analysis import plot_training
 from cursus.cli.output import command_name
 from cursus.cli.runs import literal
 from cursus.config import unknown
@@ -29,7 +30,6 @@ from cursus.training.evaluations import Evaluation
 from cursus.training.hockey import hockey_tasks
 from cursus.training.opponents import PlayerViews, find_weights
 from cursus.training.plan import Plan
-from cursus.training.plots import plot_training
 from cursus.training.run import code_of, evaluation_tasks, plan_of
 from cursus.training.video import record_video
 

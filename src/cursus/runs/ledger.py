@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -35,6 +36,7 @@ _MOST_DIGITS = 20
 _MOST_EVENTS = 1 << 62
 _MOST_BRACKETS = 64  # a line with more of them may be nested too deeply
 _DECISION: dict[Any, Shape] = {"kind": str, "ticket": int, "text": str, "evidence": dict, "time": float}
+_LOCK_TRIES, _LOCK_PAUSE_S = 5, 0.01
 _UNUSED = ("start", "num_envs", "checkpoint", "resume")  # the events of a run in which nothing was assigned
 
 
@@ -413,13 +415,28 @@ _HELD: dict[int, tuple[int, int]] = {}
 """The locks that this process holds: handle → device and inode of the file."""
 
 
+def is_open(folder: RunFolder) -> bool:
+    """Whether a process holds the run in `folder`, to write to it."""
+    try:
+        handle = os.open(folder.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)  # with it goes the lock, which a writer waits for
+    return False
+
+
 def _take_lock(folder: RunFolder) -> int:
     """A lock that the kernel lets go of when its holder dies, and that forked workers do not keep."""
     handle = open_to_write(folder.lock, os.O_RDWR)
     found = os.fstat(handle)
     identity = (found.st_dev, found.st_ino)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_soon(handle)
     except OSError:
         os.close(handle)
         if identity in _HELD.values():
@@ -427,6 +444,15 @@ def _take_lock(folder: RunFolder) -> int:
         raise LedgerError(f"another process is writing to the run {folder.path}. Wait for it, or end it.") from None
     _HELD[handle] = identity
     return handle
+
+
+def _lock_soon(handle: int) -> None:
+    """Lock a file that somebody may hold for a moment, to see whether a run is open."""
+    for _ in range(_LOCK_TRIES - 1):
+        with suppress(OSError):
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(_LOCK_PAUSE_S)
+    return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _leave_locks() -> None:

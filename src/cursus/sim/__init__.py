@@ -1,6 +1,6 @@
 """A simulator without reinforcement learning: simulated students practise under real curricula, at three speeds."""
 
-from cursus.sim.compare import Comparison, Estimate, compare
+from cursus.sim.compare import Comparison, compare
 from cursus.sim.fast import simulate_curriculum, simulate_vectorised
 from cursus.sim.fit import Fit, fit
 from cursus.sim.results import Simulation, Simulations
@@ -10,7 +10,6 @@ from cursus.sim.worlds import World, make_world, with_special
 
 __all__ = [
     "Comparison",
-    "Estimate",
     "Fit",
     "SimulatedStudents",
     "Simulation",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -11,49 +12,20 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
 from cursus.settings import check_count
 from cursus.sim.fast import ORACLE, ORACLES, VECTORISED, simulate_curriculum, simulate_vectorised
 from cursus.sim.results import Simulation
 from cursus.sim.simulate import simulate
-from cursus.sim.worlds import CURRICULA, CurriculumFactory, World, make_curriculum, make_world
-from cursus.types import FloatArray
+from cursus.sim.worlds import CURRICULA, CurriculumLike, World, make_curriculum, make_world
+from cursus.statistics import Estimate, interquartile_band
 
 Speed: TypeAlias = Literal["environments", "curriculum", "vectorised"]
 """How students are simulated: by `simulate`, `simulate_curriculum` or `simulate_vectorised`."""
 
-_RESAMPLES = 2000
 _EPOCH = 40  # episodes between two reports of a simulated run, as many as a student learns from at a time
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The interquartile mean of a metric over seeds, with a 95 % bootstrap interval."""
-
-    value: float
-    """The mean of the middle half."""
-    low: float
-    """Lower end of the interval."""
-    high: float
-    """Upper end of the interval."""
-
-    @classmethod
-    def of(cls, values: ArrayLike) -> Estimate:
-        """From `values`, one per seed."""
-        given = np.asarray(values, dtype=np.float64)
-        drawn = given[np.random.default_rng(0).integers(len(given), size=(_RESAMPLES, len(given)))]
-        low, high = np.quantile(_interquartile_means(drawn), (0.025, 0.975))
-        return cls(float(_interquartile_means(given[None])[0]), float(low), float(high))
-
-
-def _interquartile_means(rows: FloatArray) -> FloatArray:
-    """The mean of the middle half of each row."""
-    ordered = np.sort(rows, axis=1)
-    cut = rows.shape[1] // 4
-    means: FloatArray = ordered[:, cut : rows.shape[1] - cut].mean(axis=1)
-    return means
 
 
 @dataclass(frozen=True)
@@ -89,7 +61,11 @@ class Comparison:
     demotions: int
     """Demotions of all students together."""
     curve: list[float] = field(repr=False, default_factory=list)
-    """The mean learning curve."""
+    """The learning curve: at each point the interquartile mean over seeds."""
+    curve_low: list[float] = field(repr=False, default_factory=list)
+    """Lower end of its 95 % bootstrap interval, at each point."""
+    curve_high: list[float] = field(repr=False, default_factory=list)
+    """Upper end of it."""
     run: str | None = None
     """The run folder of the first seed, where there is one."""
 
@@ -100,7 +76,7 @@ class _SimulationJob:
 
     world_name: str
     curriculum: str
-    made_by: CurriculumFactory | str
+    made_by: CurriculumLike
     world: World
     speed: Speed
     seed: int
@@ -113,17 +89,24 @@ class _SimulationJob:
         settings = {"episodes": self.episodes, "num_envs": self.num_envs}
         if isinstance(self.made_by, str) and self.speed == "vectorised":
             return list(simulate_vectorised(self.world, self.made_by, students=self.seeds, **settings))
-        curriculum = self.made_by if isinstance(self.made_by, str) else self.made_by(self.world, self.episodes)
-        if self.speed == "curriculum" or curriculum in ORACLES:
+        curriculum = self._curriculum()
+        if self.speed == "curriculum" or (isinstance(curriculum, str) and curriculum in ORACLES):
             return [simulate_curriculum(self.world, curriculum, seed=self.seed, **settings)]
         samples = max(round(_EPOCH / self.num_envs), 1)
         epochs = -(-self.episodes // (samples * self.num_envs))
         shared: dict[str, Any] = {"samples_per_epoch": samples, "num_envs": self.num_envs, "seed": self.seed}
         return [simulate(self.world, curriculum, epochs=epochs, run=self.run, **shared)]
 
+    def _curriculum(self) -> Curriculum | str:
+        """A name, or a curriculum that has seen nothing yet."""
+        if isinstance(self.made_by, str):
+            return self.made_by
+        made = make_curriculum(self.made_by, self.world, self.episodes)
+        return type(made)(**copy.deepcopy(dict(made.settings()))) if made is self.made_by else made
+
 
 def compare(
-    curricula: Sequence[str] | Mapping[str, CurriculumFactory | str],
+    curricula: Sequence[str] | Mapping[str, CurriculumLike],
     worlds: Sequence[str] | Mapping[str, World],
     *,
     seeds: int = 20,
@@ -141,8 +124,9 @@ def compare(
     that regret is comparable only where episodes last one step.
 
     Args:
-        curricula: names in `CURRICULA` or `ORACLES`; or names of your own with a function that makes the curriculum for a
-            world and a number of episodes (with several processes, one that can be pickled).
+        curricula: names in `CURRICULA` or `ORACLES`; or names of your own, each with a curriculum (of whose settings fresh ones
+            are made), a class (which is given the `tasks` of the world) or a function of a world and a number of episodes;
+            with several processes, something that can be pickled.
         worlds: names in `WORLDS`, or worlds by names of your own.
         seeds: students of each curriculum, with the seeds 0, 1, … (default 20).
         episodes: of each student (default 20,000); with environments, steps of all of them together.
@@ -178,11 +162,11 @@ def compare(
 
 
 def resolve_curricula(
-    curricula: Sequence[str] | Mapping[str, CurriculumFactory | str], worlds: Mapping[str, World], speed: Speed, episodes: int
-) -> dict[str, CurriculumFactory | str]:
+    curricula: Sequence[str] | Mapping[str, CurriculumLike], worlds: Mapping[str, World], speed: Speed, episodes: int
+) -> dict[str, CurriculumLike]:
     """All `curricula` with uniform practice and the oracle; refused if one is unknown or does not fit one of the `worlds`."""
     given = dict(curricula) if isinstance(curricula, Mapping) else {name: name for name in curricula}
-    makers: dict[str, CurriculumFactory | str] = {"uniform": "uniform", **given, ORACLE: ORACLE}
+    makers: dict[str, CurriculumLike] = {"uniform": "uniform", **given, ORACLE: ORACLE}
     if given.get(ORACLE, ORACLE) != ORACLE:
         raise SettingsError(f"the name {ORACLE!r} is taken: give your own curriculum another.")
     allowed = VECTORISED if speed == "vectorised" else (*CURRICULA, *ORACLES)
@@ -194,7 +178,7 @@ def resolve_curricula(
         if speed == "vectorised":
             raise SettingsError(f"curriculum {name!r} of your own is not vectorised. Allowed: {', '.join(allowed)}.")
         for world in worlds.values():
-            make_curriculum(maker(world, episodes), world, episodes)
+            make_curriculum(maker, world, episodes)
     return makers
 
 
@@ -211,6 +195,7 @@ def _row(world: str, curriculum: str, found: Mapping[tuple[str, str], list[Simul
     area = np.array([each.area for each in own])
     mastery = [each.mastery for each in own if each.mastery is not None]
     hardest = [each.hardest for each in own if each.hardest is not None]
+    curve, curve_low, curve_high = interquartile_band(np.array([each.curve for each in own]))
     return Comparison(
         world=world,
         curriculum=curriculum,
@@ -226,6 +211,8 @@ def _row(world: str, curriculum: str, found: Mapping[tuple[str, str], list[Simul
         promotions=sum(each.promotions for each in own),
         false_promotions=sum(each.false_promotions for each in own),
         demotions=sum(each.demotions for each in own),
-        curve=np.mean([each.curve for each in own], axis=0).tolist(),
+        curve=curve.tolist(),
+        curve_low=curve_low.tolist(),
+        curve_high=curve_high.tolist(),
         run=own[0].run,
     )

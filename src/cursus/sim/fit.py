@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,15 @@ class Fit:
     prerequisites: list[list[int]]
     """Which task needs which, see `TaskGraph`."""
 
+    @property
+    def is_better(self) -> bool:
+        """Whether it explains the results better than a constant success rate per task; if not, do not trust it.
+
+        By more than four parameters gain from chance: half the logarithm of the number of episodes each (Schwarz 1978).
+        """
+        gained = (self.log_likelihood - self.steady_log_likelihood) * self.episodes
+        return gained > len(_NAMES) / 2 * math.log(self.episodes)
+
     def world(self) -> World:
         """A world with such a student."""
         student = {name: getattr(self, name) for name in _NAMES}
@@ -78,6 +88,11 @@ def fit(run: str | Path, graph: TaskGraph | None = None, *, samples_per_epoch: i
     """
     check_count("samples_per_epoch", samples_per_epoch)
     tasks, success = _results(run)
+    if graph is None and tasks.max() >= _MOST_TASKS:
+        raise SettingsError(
+            f"{run} practised tasks with numbers up to {tasks.max()}: no chain of so many is fitted. Fit runs of at most "
+            f"{_MOST_TASKS:,} tasks."
+        )
     graph = TaskGraph.chain(max(_size(run), int(tasks.max()) + 1)) if graph is None else graph
     if graph.size <= tasks.max():
         raise SettingsError(f"the graph has {graph.size} tasks, the run also practised task {tasks.max()}.")

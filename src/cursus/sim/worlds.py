@@ -222,12 +222,38 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
 """Curricula by name. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
-def make_curriculum(curriculum: Curriculum | str, world: World, episodes: int) -> Curriculum:
-    """The `curriculum` of this name for a `world` and a number of `episodes`; one that is made already must fit the world."""
+CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory
+"""A name in `CURRICULA`; a curriculum; a class, which is given the `tasks` of the world; or a function of a world and a number
+of episodes."""
+
+
+def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> Curriculum:
+    """The `curriculum` (see `CurriculumLike`) for a `world` and a number of `episodes`; refused if it does not fit."""
     if isinstance(curriculum, str):
         if curriculum not in CURRICULA:
             raise SettingsError(f"curriculum {curriculum!r} is not known. Allowed: {', '.join(CURRICULA)}.")
         return CURRICULA[curriculum](world, episodes)
-    if curriculum.tasks.size != world.tasks.size:
-        raise SettingsError(f"the curriculum has {curriculum.tasks.size} tasks, the world {world.tasks.size}.")
-    return curriculum
+    made = _made(curriculum, world, episodes)
+    if not isinstance(made, Curriculum):
+        raise SettingsError(f"{_name(curriculum)} gave a {type(made).__name__}, which is no curriculum.")
+    if made.tasks.size != world.tasks.size:
+        raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
+    return made
+
+
+def _made(curriculum: Curriculum | type[Curriculum] | CurriculumFactory, world: World, episodes: int) -> Any:
+    if isinstance(curriculum, Curriculum):
+        return curriculum
+    is_class = isinstance(curriculum, type)
+    try:
+        return curriculum(tasks=world.tasks) if is_class else curriculum(world, episodes)  # type: ignore[call-arg, arg-type]
+    except TypeError as error:
+        wanted = "tasks=…" if is_class else "a world and a number of episodes"
+        raise SettingsError(
+            f"{_name(curriculum)} cannot be called with {wanted}: {error}. Give a function of a world and a number of episodes "
+            "that makes the curriculum."
+        ) from error
+
+
+def _name(curriculum: Any) -> str:
+    return str(getattr(curriculum, "__name__", curriculum))

@@ -110,5 +110,5 @@ def _import_pygame() -> Any:
         try:
             import pygame
         except ImportError:
-            raise MissingExtra("pygame", "hockey") from None
+            raise MissingExtra("pygame-ce", "hockey") from None
     return pygame

@@ -18,8 +18,8 @@ from cursus.errors import MissingExtra
 
 try:
     import stable_baselines3  # noqa: F401 – everything here needs it
-except ImportError:
-    raise MissingExtra("stable-baselines3", "agents,sb3") from None
+except ImportError as error:
+    raise MissingExtra.of(error, "agents,sb3") from None
 
 from cursus.training.sb3.learner import SB3Learner, SB3Plan, recipes
 from cursus.training.sb3.loop import train_sb3

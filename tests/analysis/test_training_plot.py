@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import cursus
+from cursus.analysis.training_plot import PhaseBand, phases, plot_training, series
 from cursus.errors import LedgerError, MissingExtra
 from cursus.metrics import JsonlWriter
 from cursus.runs import read_events
 from cursus.training.evaluate import Score
-from cursus.training.plots import PhaseBand, phases, plot_training, series
 
 PHASES = ("shooting", "defence", "weak opponent", "strong opponent")
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
-from itertools import cycle
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cursus.errors import LedgerError, MissingExtra
+from cursus.analysis.style import (
+    draw_band,
+    draw_curve,
+    furnish,
+    literal,
+    looks_of,
+    make_share,
+    new_figure,
+    save,
+    short,
+)
+from cursus.errors import LedgerError
 from cursus.metrics import read_metrics
 from cursus.runs import RunFolder, read_decisions
-from cursus.runs.checkpoint import write_atomically
 from cursus.types import FloatArray
 
-_COLOURS = ("#2f7ed8", "#d08700", "#1a9850", "#b2182b", "#762a83", "#01665e", "#8c510a", "#8c8c8c")
 _BANDS = ("#eef2f7", "#ffffff")
-_LONGEST_NAME = 80
-_FEW = 40
-"""Up to so many points are marked one by one."""
 _PHASE_INDEX = "progress/phase_index"
 _ENTERED = {"phase": ("phase", "next"), "promotion": ("from", "to"), "demotion": ("from", "to")}
 """Where a decision says what was left and what was entered."""
@@ -40,7 +44,7 @@ class PhaseBand:
 
 
 def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
-    """Draw the metrics of a run folder, into `training.png` in it unless a path is given.
+    """Draw the metrics of a training, `run`, into `training.png` in its folder unless a `path` is given.
 
     There is a panel for the mean return, for success, for losses, for evaluations and for speed, as far as the run has them.
     The background shows its phases, or the stages where it has no phases. Needs `pip install "cursus-rl[plot]"`.
@@ -54,10 +58,7 @@ def plot_training(run: str | Path, path: str | Path | None = None) -> Path:
     if not panels:
         raise LedgerError(f"{run / 'metrics.jsonl'} has no metric of a training: it has {', '.join(_names(rows))[:200]}.")
     figure = _figure(panels, _reach(rows), phases(rows, _decisions(run)), run.resolve().name)
-    drawn = BytesIO()
-    figure.savefig(drawn, format=path.suffix.lstrip(".") or "png")
-    write_atomically(path, drawn.getvalue(), durable=False)
-    return path
+    return save(figure, path)
 
 
 # ---- phases
@@ -70,8 +71,8 @@ def phases(rows: Sequence[Row], decisions: Sequence[Mapping[str, Any]]) -> list[
     """
     kinds = ("phase",) if any(each["kind"] == "phase" for each in decisions) else ("promotion", "demotion")
     changes = [each for each in decisions if each["kind"] in kinds]
-    left = [_shown(each["evidence"].get(_ENTERED[each["kind"]][0])) for each in changes[:1]]
-    names = left + [_shown(each["evidence"].get(_ENTERED[each["kind"]][1])) for each in changes]
+    left = [literal(each["evidence"].get(_ENTERED[each["kind"]][0])) for each in changes[:1]]
+    names = left + [literal(each["evidence"].get(_ENTERED[each["kind"]][1])) for each in changes]
     steps, indices = series(rows, _PHASE_INDEX)
     if len(steps):
         entered = np.flatnonzero(np.diff(indices, prepend=np.nan) != 0)
@@ -173,8 +174,8 @@ def _speed_scale(rows: Sequence[Row], names: Sequence[str]) -> str:
 
 
 def _draw_curves(axes: Any, rows: Sequence[Row], names: Sequence[str], label: Callable[[str], str], scale: str) -> None:
-    for name, colour in zip(names, cycle(_COLOURS), strict=False):
-        _draw(axes, *series(rows, name), colour, label(name))
+    for name, look in looks_of(names, in_order=True).items():
+        draw_curve(axes, *series(rows, name), look, label(name))
     if scale == "log":
         _make_logarithmic(axes)
 
@@ -184,61 +185,33 @@ def _make_logarithmic(axes: Any) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.get_major_locator().set_params(subs=(1, 2, 5) if high / low < 100 else (1,))
-    axes.yaxis.set_major_formatter(lambda value, _: _short(value))
+    axes.yaxis.set_major_formatter(lambda value, _: short(value))
     axes.yaxis.set_minor_formatter("")
 
 
 def _draw_rates(axes: Any, rows: Sequence[Row], names: Sequence[str], label: Callable[[str], str]) -> None:
-    for name, colour in zip(names, cycle(_COLOURS), strict=False):
+    for name, look in looks_of(names, in_order=True).items():
         stem = name.removesuffix("_rate")
         known = [row for row in rows if all(isfinite(row.get(f"{stem}_{end}", np.nan)) for end in ("low", "high"))]
         (steps, low), (_, high) = series(known, f"{stem}_low"), series(known, f"{stem}_high")
-        if len(steps) == 1:
-            axes.vlines(steps, low, high, color=colour, alpha=0.4, linewidth=2, clip_on=False)
-        axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
-        _draw(axes, *series(rows, name), colour, label(name))
-    axes.set_ylim(-0.02, 1.02)
-    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.0f} %")
-
-
-def _draw(axes: Any, steps: FloatArray, values: FloatArray, colour: str, label: str) -> None:
-    mark = "o" if len(steps) <= _FEW else None
-    shown = _shown(label)
-    axes.plot(steps, values, color=colour, linewidth=1.4, marker=mark, markersize=3.5, label=shown or "_", clip_on=False)
+        draw_band(axes, steps, low, high, look)
+        draw_curve(axes, *series(rows, name), look, label(name))
+    make_share(axes)
 
 
 # ---- the figure
 
 
 def _figure(panels: Sequence[tuple[str, Draw]], reach: tuple[float, float], bands: Sequence[PhaseBand], title: str) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "plot") from None
     columns = min(len(panels), 2)
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(6.4 * columns, 2.6 * lines + 0.7), dpi=120, layout="constrained")
-    figure.suptitle(_shown(title), fontsize=13)
+    figure = new_figure(7.0 * columns, 2.6 * lines + 0.7, title)
     for index, (name, draw) in enumerate(panels):
         axes = figure.add_subplot(lines, columns, index + 1)
         draw(axes)
         _shade(axes, bands, reach, named=index < columns)
-        _furnish(axes, name, reach, steps_named=index >= len(panels) - columns)
+        furnish(axes, name, reach, "environment steps" if index >= len(panels) - columns else "")
     return figure
-
-
-def _furnish(axes: Any, title: str, reach: tuple[float, float], steps_named: bool) -> None:
-    axes.set_title(title, loc="left", fontsize=10, pad=18 if axes.texts else 6)
-    axes.set_xlim(*reach)
-    axes.xaxis.set_major_formatter(lambda step, _: _short(step))
-    axes.grid(axis="y", color="#d9dee5", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8, color="#8c8c8c")
-    if steps_named:
-        axes.set_xlabel("environment steps", fontsize=9)
-    if any(not line.get_label().startswith("_") for line in axes.lines):
-        axes.legend(frameon=False, fontsize=8, loc="best")
 
 
 def _shade(axes: Any, bands: Sequence[PhaseBand], reach: tuple[float, float], named: bool) -> None:
@@ -247,20 +220,6 @@ def _shade(axes: Any, bands: Sequence[PhaseBand], reach: tuple[float, float], na
         axes.axvspan(band.begin, band.end, color=_BANDS[index % 2], zorder=-1, linewidth=0)
         room = 75 * (band.end - band.begin) / (reach[1] - reach[0])
         if named and len(band.name) <= room:
-            middle, shown = (band.begin + band.end) / 2, _shown(band.name)
+            middle, shown = (band.begin + band.end) / 2, literal(band.name)
             coordinates = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
             axes.annotate(shown, (middle, 1.0), (0, 3), **coordinates, fontsize=8, color="#5a6470", ha="center")
-
-
-def _shown(name: Any) -> str:
-    """A name as text of a plot: no formula, no control characters, not endless."""
-    text = str(name)[:_LONGEST_NAME]
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text).replace("$", r"\$")
-
-
-def _short(value: float) -> str:
-    """A number in few characters: 250k, 1.5M."""
-    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= unit:
-            return f"{value / unit:g}{letter}"
-    return f"{value:g}"
