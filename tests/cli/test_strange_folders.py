@@ -39,10 +39,11 @@ REPLAY = [["explain", "--task", "0"], ["explain", "--what-if", "gate.threshold=0
 PLAY = [["evaluate", "--games", "2"], ["watch", "--games", "1"]]
 PLOT = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--resume"]]
 RESUME = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--json", "--resume"]]
+LOOK = [["runs"], ["plot"], ["compare"]]
 COMMANDS = {
-    "config.json": [*SHOW, *REPLAY, *RESUME],
-    "status.json": [*SHOW, *RESUME],
-    "events.jsonl": [*SHOW, *REPLAY, *RESUME],
+    "config.json": [*SHOW, *REPLAY, *RESUME, *LOOK],
+    "status.json": [*SHOW, *RESUME, *LOOK],
+    "events.jsonl": [*SHOW, *REPLAY, *RESUME, *LOOK],
     "train.json": [*PLAY, *RESUME],
     "metrics.jsonl": PLOT,
     "metrics.csv": RESUME,
