@@ -64,6 +64,22 @@ def test_an_unknown_level_is_refused() -> None:
         cursus.set_verbosity("loud")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("closing", ["sys.stderr.close()", "sys.stderr = None", "os.close(2)"])
+def test_a_closed_terminal_harms_nobody(closing: str) -> None:
+    script = f"import os, sys, cursus\n{closing}\n{TEACH}\nprint('done')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "done\n"
+
+
+def test_what_is_quiet_in_one_thread_silences_no_other() -> None:
+    teach = "def teach():\n" + "".join(f"    {line}\n" for line in TEACH.splitlines())
+    script = f"import threading, cursus\nfrom cursus.verbosity import quiet\n{teach}\nwith quiet():\n    teach()\n"
+    beside = "    thread = threading.Thread(target=teach)\n    thread.start()\n    thread.join()\n"
+    for code, expected in ((script, 0), (script + beside, 1)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stderr.count("promoted from 'a' to 'b'") == expected
+
+
 def test_simulations_tell_nothing() -> None:
     script = "import cursus.sim as sim; sim.simulate('LearningProgress', world='independent', epochs=3)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

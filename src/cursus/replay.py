@@ -38,11 +38,16 @@ class ReplayResult:
     """How many tasks were drawn again."""
     different_draws: int
     """How many of them came out differently."""
+    at_the_end: int = 0
+    """How many of the replayed decisions follow from the last event that settles something: a run that was killed may not
+    have recorded them any more."""
 
     @property
     def same(self) -> bool:
-        """Whether every draw and every decision came out as recorded."""
-        return self.recorded == self.replayed and self.different_draws == 0
+        """Whether every draw and every decision came out as recorded, as far as the record goes."""
+        known = len(self.recorded)
+        complete = known >= len(self.replayed) - self.at_the_end
+        return self.recorded == self.replayed[:known] and complete and self.different_draws == 0
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def replay(run: str | Path, curriculum: FreshCurriculum | None = None) -> Replay
     again = _Again(config, curriculum)
     recorded: list[Decision] = []
     replayed: list[Decision] = []
-    episodes = draws = different = 0
+    episodes = draws = different = last = 0
     for event, released in _walk(run, config):
         with _understood(event, run):
             if event["event"] == "assign":  # what remote workers picked, in an `exchange`, is taken as it is
@@ -86,9 +91,11 @@ def replay(run: str | Path, curriculum: FreshCurriculum | None = None) -> Replay
                 different += int(np.sum((drawn.tasks != event["task"]) | (drawn.tags != event["tag"])))
             elif event["event"] == "decision" and checked_decision(event, run)["kind"] != ON_RESUME:
                 recorded.append(Decision(event["kind"], event["ticket"], event["text"], event["evidence"]))
-            replayed += again.apply(event, released)
+            decided = again.apply(event, released)
+            replayed += decided
+            last = len(decided) if released is not None or decided else last
         episodes += 0 if released is None else len(released)
-    return ReplayResult(episodes, recorded, replayed, draws, different)
+    return ReplayResult(episodes, recorded, replayed, draws, different, last)
 
 
 def curriculum_of(run: str | Path, curriculum: FreshCurriculum | None = None) -> Curriculum:

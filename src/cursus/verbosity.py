@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Literal, get_args
 
 from cursus.errors import SettingsError
@@ -24,7 +25,6 @@ class _Terminal(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.chosen: int | None = None
-        self.threshold = logging.INFO
         self.setFormatter(logging.Formatter("%(message)s"))
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -33,19 +33,19 @@ class _Terminal(logging.Handler):
             return True
         if self.chosen is None and logging.getLogger().handlers:  # it has configured logging in general
             return record.levelno >= logging.getLogger().level
-        return record.levelno >= self.threshold
+        wanted = logging.INFO if self.chosen is None else self.chosen
+        return record.levelno >= (max(wanted, logging.WARNING) if _quiet.get() else wanted)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line."""
         others = [handler for handler in log.handlers if handler is not self]
-        if others or logging.getLogger().handlers:
+        if others or logging.getLogger().handlers or sys.stderr is None:
             return
-        try:
+        with suppress(OSError, ValueError):  # standard error may be closed: then there is nobody to tell
             print(self.format(record), file=sys.stderr)
-        except (OSError, ValueError):  # standard error is closed: there is nobody to tell
-            self.handleError(record)
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 _terminal = _Terminal()
 
 
@@ -62,19 +62,18 @@ def set_verbosity(level: Level) -> None:
     if level not in get_args(Level):
         raise SettingsError(f"level must be one of {', '.join(get_args(Level))}, got {level!r:.40}.")
     number = _SILENT if level == "silent" else logging.getLevelNamesMapping()[level.upper()]
-    _terminal.chosen = _terminal.threshold = number
+    _terminal.chosen = number
     log.setLevel(min(number, _OURS))
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Tell nothing but warnings by default in this context: for simulations, whose decisions are results and no news."""
-    before = _terminal.threshold
-    _terminal.threshold = max(before, logging.WARNING)
+    """Tell nothing but warnings in this context: for simulations, whose decisions are results and no news."""
+    before = _quiet.set(True)
     try:
         yield
     finally:
-        _terminal.threshold = before
+        _quiet.reset(before)
 
 
 log.addHandler(_terminal)

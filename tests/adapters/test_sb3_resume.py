@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 import cursus
 from cursus.adapters.gymnasium import TaskHolder
 from cursus.adapters.sb3 import CurriculumCallback, CurriculumVecEnvWrapper, SB3VecEnv
-from cursus.errors import StateError
+from cursus.errors import SettingsError, StateError
 from cursus.runs import RunFolder
 from cursus.runs.checkpoint import holds_student, list_checkpoints
 from worlds import Corridor
@@ -110,6 +110,20 @@ def test_what_cannot_be_resumed_says_why(tmp_path: Path) -> None:
         with pytest.raises(StateError, match=complaint):
             model.learn(64, callback=CurriculumCallback(envs))
         envs.close()
+    envs = ours(tmp_path / "dqn")
+    settings = {"device": "cpu", "learning_starts": 10}
+    DQN("MlpPolicy", envs, buffer_size=100, **settings).learn(120, callback=CurriculumCallback(envs, save_replay_buffer=True))
+    envs.close()
+    envs = ours(tmp_path / "dqn")
+    with pytest.raises(StateError, match="a replay buffer of 50 rows, not 500"):
+        DQN("MlpPolicy", envs, buffer_size=1000, **settings).learn(200, callback=CurriculumCallback(envs))
+    with pytest.raises(SettingsError, match="other environments than those that this callback was given"):
+        made(PPO, SB3VecEnv(cursus.make_vec(Corridor, 2, num_workers=0, autoreset="same_step"))).learn(
+            64, callback=CurriculumCallback(envs)
+        )
+    envs.close()
+    with pytest.raises(SettingsError, match="envs"):
+        CurriculumCallback(DummyVecEnv([Corridor]))  # type: ignore[arg-type]
     envs = ours(tmp_path / "other")
     envs.reset()
     envs.teacher.close({"mine": 1})

@@ -413,9 +413,9 @@ def test_a_resumed_run_with_remote_tickets_settles_each_once(tmp_path: Path) -> 
     teacher.close()
     with cursus.Teacher.resume(cursus.Uniform(5), tmp_path / "run") as again:
         again.expect_envs(1)
+        assert again.assign([0]).tickets.tolist() == given.tickets[:1].tolist()
         counts = again.counts
         assert (counts.assigned, counts.lost, counts.withdrawn, counts.in_flight) == (5, 3, 1, 1)
-        assert again.assign([0]).tickets.tolist() == given.tickets[:1].tolist()
     assert replay(tmp_path / "run").same
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -18,7 +19,16 @@ import pytest
 import cursus
 from cursus.adapters.gymnasium import CurriculumEnv
 from cursus.curricula import League, Phase, Phases, Pool
-from cursus.errors import CheckpointWarning, LedgerError, LedgerWarning, SettingsError, StateError
+from cursus.curricula.staged.mixing import ForgettingWatch
+from cursus.errors import (
+    CheckpointWarning,
+    LedgerError,
+    LedgerWarning,
+    ResumeWarning,
+    SettingsError,
+    StateError,
+    TeacherError,
+)
 from cursus.metrics import CurriculumStatistics
 from cursus.randomness import TicketStream
 from cursus.remote import Hub, RemoteTeacher
@@ -548,3 +558,187 @@ def test_a_single_environment_is_resumed_too(tmp_path: Path) -> None:
                 _, _, terminated, truncated, _ = env.step(1)
                 over = terminated or truncated
         env.close()
+
+
+# ---- what was broken once
+
+
+def finish(teacher: cursus.Teacher, envs: list[int], rounds: int = 1, success: bool = True) -> None:
+    """Rounds in which every episode ends at once."""
+    for _ in range(rounds):
+        given = teacher.assign(envs)
+        nothing = [0.0] * len(given)
+        teacher.report(given.tickets, success=[success] * len(given), returns=nothing, lengths=[1] * len(given))
+
+
+def test_a_student_that_was_saved_before_the_first_assignment_is_kept(tmp_path: Path) -> None:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
+        teacher.checkpoint("pretrained")
+    with pytest.raises(LedgerError, match="already holds a run"):
+        cursus.Teacher(staged(), run=tmp_path / "run")
+    with cursus.Teacher(staged(), run=tmp_path / "run", resume=True) as teacher:
+        assert teacher.caller_state == "pretrained"
+
+
+def test_a_lost_record_does_not_cost_the_checkpoints(tmp_path: Path) -> None:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
+        finish(teacher, [0, 1], 10)
+    RunFolder(tmp_path / "run").events.write_bytes(b"")
+    with pytest.warns(ResumeWarning, match="the record ends at event 0"):
+        teacher = cursus.Teacher(staged(), run=tmp_path / "run", resume=True)
+    assert teacher.counts.finished == 20
+    teacher.close()
+
+
+def test_a_run_stays_where_it_is_when_the_current_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    teacher = cursus.Teacher(staged(), run="runs/first")
+    finish(teacher, [0])
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    teacher.close("weights")
+    assert not any((tmp_path / "work").iterdir())
+    monkeypatch.chdir(tmp_path)
+    with cursus.Teacher(staged(), run="runs/first", resume=True) as teacher:
+        assert teacher.caller_state == "weights"
+
+
+def test_an_observer_comes_after_a_resume_with_other_settings(tmp_path: Path) -> None:
+    with cursus.Teacher(staged(), run=tmp_path / "run") as teacher:
+        finish(teacher, [0, 1], 10)
+    other = cursus.Staged(["a", "b", "c"], gate=cursus.EProcess(threshold=0.7), mixing=cursus.FixedMixing(0.3))
+    with cursus.Teacher.resume(other, tmp_path / "run") as teacher:
+        told = teacher.explain()
+        with pytest.warns(ResumeWarning, match="was not there for a part"):
+            teacher.observe(CurriculumStatistics(teacher.curriculum))
+        assert teacher.explain() == told
+        finish(teacher, [0, 1], 30)
+    assert replay(tmp_path / "run").same
+
+
+def test_results_that_a_lost_ticket_released_belong_to_the_old_settings(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(0.9), run=tmp_path / "run")
+    slow = teacher.assign([0])
+    finish(teacher, [1], 40)
+    teacher.checkpoint()
+    teacher.lose(slow.tickets)
+    abandon(teacher)
+    with pytest.raises(SettingsError, match="belongs to its own settings"):
+        cursus.Teacher.resume(staged(0.5), tmp_path / "run")
+
+
+def test_phases_are_added_only_as_far_as_tags_have_room(tmp_path: Path) -> None:
+    def phases(count: int, **length: int) -> Phases:
+        return Phases([Phase(f"p{index}", cursus.Uniform(4), **(length or {"episodes": 5})) for index in range(count)])
+
+    with cursus.Teacher(phases(3), run=tmp_path / "run") as teacher:
+        finish(teacher, [0], 12)
+        before = teacher.curriculum.stages_of(teacher.assign(range(4)).tags)
+    with pytest.raises(SettingsError, match="has room for 16, not 20"):
+        cursus.Teacher.resume(phases(20), tmp_path / "run")
+    with pytest.raises(SettingsError, match="counts in another unit now"):
+        cursus.Teacher.resume(phases(3, steps=20), tmp_path / "run")
+    with cursus.Teacher.resume(phases(16), tmp_path / "run") as teacher:
+        assert teacher.curriculum.stages_of(teacher.assign(range(4)).tags) == before
+
+
+def test_an_observer_that_was_absent_is_told_so(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
+    teacher.observe(CurriculumStatistics(teacher.curriculum))
+    finish(teacher, [0, 1], 5)
+    abandon(teacher)
+    cursus.Teacher.resume(staged(), tmp_path / "run").close()  # looked at once, without it
+    with cursus.Teacher.resume(staged(), tmp_path / "run") as teacher, pytest.warns(ResumeWarning, match="does not know all"):
+        teacher.observe(CurriculumStatistics(teacher.curriculum))
+
+
+def test_fewer_environments_hide_nothing_from_observers_and_leave_no_ticket(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
+    teacher.expect_envs(4)
+    finish(teacher, [0, 1, 2, 3], 5)
+    teacher.assign(range(4))
+    abandon(teacher)
+    for _ in range(2):  # the first one dies before anything is taken back
+        teacher = cursus.Teacher(staged(), run=tmp_path / "run", resume=True)
+        teacher.expect_envs(2)
+        statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
+        assert statistics.report()["env_curriculum_stats/total_completions"] == 20
+        if _ == 0:
+            abandon(teacher)
+    teacher.assign([0, 1])
+    assert set(teacher.in_flight().values()) == {0, 1}
+    assert teacher.counts.withdrawn == 2
+    teacher.close()
+
+
+def test_a_run_that_was_forgotten_and_not_closed_can_be_opened_again(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
+    finish(teacher, [0])
+    teacher.flush()
+    del teacher
+    gc.collect()
+    with cursus.Teacher(staged(), run=tmp_path / "run", resume=True) as teacher:
+        assert teacher.counts.finished == 1
+
+
+def test_other_mixing_keeps_the_evidence_of_the_gate_and_a_smaller_watch_weighs_again(tmp_path: Path) -> None:
+    def curriculum(**more: Any) -> cursus.Staged:
+        return cursus.Staged(["a", "b", "c"], gate=cursus.EProcess(threshold=0.9), **more)
+
+    with cursus.Teacher(curriculum(), run=tmp_path / "run") as teacher:
+        for number in range(300):
+            finish(teacher, [0], success=number % 10 < 7)
+        told = teacher.curriculum.explain()
+    other = curriculum(mixing=cursus.FixedMixing(0.3), forgetting=ForgettingWatch(window=30))
+    with cursus.Teacher.resume(other, tmp_path / "run") as teacher:
+        assert teacher.curriculum.explain() == told
+
+
+def test_a_teacher_that_was_forked_into_a_worker_refuses_to_decide(tmp_path: Path) -> None:
+    for run in (None, tmp_path / "run"):
+        teacher = cursus.Teacher(staged(), run=run)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                teacher.assign([0])
+            except TeacherError as error:
+                os.write(writing, str(error).encode())
+            teacher.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert b"a copy in process" in os.read(reading, 1000)
+        os.close(reading)
+        os.close(writing)
+        finish(teacher, [0])
+        teacher.close()
+
+
+def test_a_checkpoint_never_deletes_itself(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
+    finish(teacher, [0], 20)
+    first = teacher.checkpoint(1)
+    teacher.flush()
+    events = RunFolder(tmp_path / "run").events
+    record, kept = events.read_bytes(), first.read_bytes()
+    for number in (2, 3):
+        finish(teacher, [0], 30)
+        teacher.checkpoint(number)
+    teacher.close()
+    events.write_bytes(record)  # a backup
+    first.write_bytes(kept)
+    teacher = cursus.Teacher.resume(staged(), tmp_path / "run", at=first)
+    assert teacher.checkpoint(9).exists()
+    teacher.close(10)
+    with cursus.Teacher.resume(staged(), tmp_path / "run") as teacher:
+        assert teacher.caller_state == 10
+
+
+def test_a_replay_forgives_decisions_that_a_killed_run_did_not_record(tmp_path: Path) -> None:
+    teacher = cursus.Teacher(staged(), run=tmp_path / "run")
+    while not teacher.decisions:
+        finish(teacher, [0])
+    abandon(teacher)
+    events = RunFolder(tmp_path / "run").events
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
+    assert replay(tmp_path / "run").same

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
+import signal
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -57,6 +61,8 @@ READS: dict[str, Callable[[Any], Any]] = {
     "join": lambda options: options | {"more": 1},
     "keywords": lambda options: (lambda **named: named)(**options),
     "pickle": lambda options: pickle.loads(pickle.dumps(options)),  # noqa: S301 – our own
+    "setdefault": lambda options: options.setdefault("task", None),
+    "popitem": lambda options: options.popitem(),
     "json": lambda options: json.dumps({key: str(options[key]) for key in options}),
 }
 IGNORES: dict[str, Callable[[Any], Any]] = {
@@ -262,3 +268,46 @@ def test_what_an_environment_says_under_the_same_key_is_left_alone() -> None:
         while "label" not in told:
             _, _, _, _, told = envs.step(np.ones(2, dtype=np.int64))
         assert "mine" in told["task"].tolist()
+
+
+class Dying(Corridor):
+    """The environment of number 2 kills its process in its second reset, once."""
+
+    def __init__(self, number: int, mark: str) -> None:
+        super().__init__()
+        self.number, self.mark = number, Path(mark)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        if self.number == 2 and self.mark.exists():
+            self.mark.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        observation, reward, _, _, _ = super().step(0)
+        return observation, reward, bool(action), False, {"is_success": True}
+
+
+@pytest.mark.parametrize("mode", ["same_step", "disabled"])
+def test_infos_tell_of_episodes_that_are_lost_with_the_worker_of_another(mode: Any, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    makers = [partial(Dying, number, str(mark)) for number in range(6)]
+    settings: dict[str, Any] = {"num_workers": 2, "start_method": "fork", "on_worker_loss": "restart", "record_episodes": True}
+    with closing(cursus.make_vec(makers, curriculum=cursus.Uniform(50), autoreset=mode, **settings)) as envs:
+        envs.reset(seed=0)
+        envs.step(np.zeros(6, dtype=np.int64))
+        had = envs.task_ids
+        only_two = np.arange(6) == 2
+        if mode == "disabled":
+            envs.step(only_two.astype(np.int64))
+            mark.touch()
+            _, infos = envs.reset(options={"reset_mask": only_two})
+            assert infos["worker_lost"][3]
+        else:
+            mark.touch()
+            _, _, _, truncated, infos = envs.step(only_two.astype(np.int64))
+            assert truncated[3]
+            assert infos["final_info"]["_task"][3]
+            assert infos["final_info"]["task"][3] == had[3]
+        assert infos["_task"][3]
+        assert infos["task"][3] == envs.task_ids[3]

@@ -102,10 +102,12 @@ def _columns(buffer: Any) -> dict[str, NDArray[Any]]:
 def _buffer_state(buffer: Any) -> Tree:
     filled = buffer.buffer_size if buffer.full else buffer.pos
     columns = {name: column[:filled] for name, column in _columns(buffer).items()}
-    return {"pos": buffer.pos, "full": buffer.full, "columns": columns}
+    return {"pos": buffer.pos, "full": buffer.full, "rows": buffer.buffer_size, "columns": columns}
 
 
 def _load_buffer(buffer: Any, state: Tree) -> None:
+    if state["rows"] != buffer.buffer_size:
+        raise ValueError(f"it has a replay buffer of {state['rows']} rows, not {buffer.buffer_size}")
     buffer.pos, buffer.full = int(state["pos"]), bool(state["full"])
     for name, column in _columns(buffer).items():
         column[: len(state["columns"][name])] = state["columns"][name]

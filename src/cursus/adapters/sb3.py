@@ -115,14 +115,16 @@ class SB3VecEnv(_TaughtVecEnv):
             infos[env] |= {
                 "terminal_observation": told["final_obs"][env],
                 "TimeLimit.truncated": bool(truncated[env] and not terminated[env]),
-                "episode": {
+            }
+            if told["_episode"][env]:  # not of one that was lost with its worker
+                infos[env]["episode"] = {
                     "r": float(told["episode"]["r"][env]),
                     "l": int(told["episode"]["l"][env]),
                     "t": round(time.time() - self._began, 6),
-                },
-            }
+                }
             final = told["final_info"]
-            infos[env] = {key: final[key][env] for key in EPISODE_KEYS if key in final} | infos[env]
+            told_of = [key for key in EPISODE_KEYS if key in final and final[f"_{key}"][env]]
+            infos[env] = {key: final[key][env] for key in told_of} | infos[env]
             if "worker_lost" in told and told["_worker_lost"][env]:
                 infos[env]["worker_lost"] = True
         if "decisions" in told:  # they belong to no environment; the first that ended brings them along
@@ -387,6 +389,7 @@ class CurriculumCallback(BaseCallback):
         verbose: int = 0,
     ) -> None:
         super().__init__(verbose)
+        check_kind("envs", envs, _TaughtVecEnv, "SB3VecEnv(cursus.make_vec(…)) or CurriculumVecEnvWrapper(venv, curriculum)")
         if save_every is not None:
             check_count("save_every", save_every)
         check_count("max_labels", max_labels)
@@ -398,6 +401,11 @@ class CurriculumCallback(BaseCallback):
 
     def _init_callback(self) -> None:
         """Go on from where a resumed run was saved."""
+        inner: Any = self.model.env
+        while isinstance(inner, VecEnvWrapper):
+            inner = inner.venv
+        if inner is not self._envs:
+            raise SettingsError("the model is trained in other environments than those that this callback was given.")
         teacher, state = self._teacher, self._teacher.caller_state
         if state is not None:
             if not isinstance(state, dict) or set(state) != {"sb3"}:

@@ -171,9 +171,9 @@ class Curriculum(ABC):
                 raise SettingsError(
                     f"{setting} of {type(self).__name__} stays for a whole run: what was learned depends on it."
                 )
-        self._load_changed(state)
+        self._load_changed(state, changed)
 
-    def _load_changed(self, state: Tree) -> None:
+    def _load_changed(self, state: Tree, changed: Sequence[str]) -> None:
         """Load, when only what is `CHANGEABLE` has changed."""
         self.load(state)
 

@@ -22,6 +22,11 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntA
 _ROOM = 16
 
 
+def _room(num_phases: int) -> int:
+    """For how many phases tags have room: phases may be added to a run, and tags in flight must mean the same then."""
+    return max(_ROOM, 1 << (num_phases - 1).bit_length())
+
+
 class Practice(Curriculum):
     """The options of one drill in their shares, each episode at the level that the drill's ramp has reached.
 
@@ -172,8 +177,7 @@ class Phases(Curriculum):
             if phase.length()[0] is None and phase.gate is None and index < len(self._phases) - 1:
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
-        room = max(_ROOM, 1 << (len(self._phases) - 1).bit_length())  # for phases that are added later
-        self._tags = TagLayout(phase=room)  # the rest is the tag of the phase's own curriculum
+        self._tags = TagLayout(phase=_room(len(self._phases)))  # the rest is the tag of the phase's own curriculum
         self._completed = False
         self._lasted: list[int] = []
         self._enter(0)
@@ -310,12 +314,19 @@ class Phases(Curriculum):
         if self._evidence is not None:
             self._evidence.load(gate)
 
-    def _load_changed(self, state: Tree) -> None:
+    def _load_changed(self, state: Tree, changed: Sequence[str]) -> None:
         """Continue with phases added at the end, or with other lengths of phases."""
+        for index, phase in enumerate(self._phases):
+            if {f"phases[{index}].episodes", f"phases[{index}].steps"} <= set(changed):
+                raise SettingsError(f"phase {phase.name!r} counts in another unit now: what is done cannot be converted.")
         saved = list(take(state, "now", "done", "completed", "gate", "lasted", "phases")[5])
         names = [phase.name for phase in self._phases]
         if names[: len(saved)] != saved:
             raise SettingsError(f"the run has the phases {saved}: others can be added behind them, not {names}.")
+        if _room(len(names)) > _room(len(saved)):
+            raise SettingsError(
+                f"a run that began with {len(saved)} phases has room for {_room(len(saved))}, not {len(names)}."
+            )
         added = {phase.name: phase.curriculum.state() for phase in self._phases[len(saved) :]}
         self.load({**state, "phases": {**state["phases"], **added}, "completed": state["completed"] and not added})
 

@@ -82,7 +82,8 @@ def write(folder: Path, position: int, state: Tree, *, student: bool) -> Path:
     make_folder(folder)
     path = folder / f"{position:012d}{_STUDENT * student}.ckpt"
     write_atomically(path, encode(state))
-    for old in [each for each in list_checkpoints(folder) if holds_student(each) is student][:-_KEPT]:
+    others = [each for each in list_checkpoints(folder) if holds_student(each) is student and each != path]
+    for old in others[: 1 - _KEPT]:
         old.unlink(missing_ok=True)
     return path
 

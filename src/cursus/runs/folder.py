@@ -29,11 +29,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.config = self.path / "config.json"
-        self.events = self.path / "events.jsonl"
-        self.status = self.path / "status.json"
-        self.checkpoints = self.path / "checkpoints"
-        self.lock = self.path / ".lock"
+        base = self.path.absolute()  # also when the current folder changes
+        self.config = base / "config.json"
+        self.events = base / "events.jsonl"
+        self.status = base / "status.json"
+        self.checkpoints = base / "checkpoints"
+        self.lock = base / ".lock"
 
     def read_config(self) -> dict[str, Any]:
         """The settings of the run."""

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -74,6 +75,10 @@ class Ledger:
         self._run_id = ""
         self._status_due = 0.0
         self._saved_at = -1
+        self.recorded = 0
+        """The number behind the last event that was found in the file."""
+        self._forgotten = weakref.finalize(self, _close_handles, self._lock, self._file)
+        self._forgotten.atexit = False
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     @classmethod
@@ -115,7 +120,9 @@ class Ledger:
         try:
             ledger._run_id = config.get("id", "")
             removed = _repair(folder.events)
-            ledger._next = _next_number(folder.events)
+            ledger.recorded = _next_number(folder.events)
+            behind = [checkpoint.position_of(path) + 1 for path in checkpoint.list_checkpoints(folder.checkpoints)]
+            ledger._next = max([ledger.recorded, *behind])  # a checkpoint that is set aside stays so
             for each in (folder.path, folder.checkpoints):
                 checkpoint.sweep(each)
         except BaseException:
@@ -132,10 +139,6 @@ class Ledger:
     def is_ahead(self) -> bool:
         """Whether something was recorded, by this process, that the newest checkpoint does not hold."""
         return self._file >= 0 and self._process == os.getpid() and self._next != self._saved_at
-
-    def skip_to(self, position: int) -> None:
-        """Number the next event `position` if it had a lower number: those between were lost."""
-        self._next = max(self._next, position)
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
         """Add an event, which reaches the file with the next flush.
@@ -183,7 +186,7 @@ class Ledger:
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
         """Replace the status by what `make` gives, at most once a second unless `force`, and seldomer if it is slow to make."""
         now = time.monotonic()
-        if force or now >= self._status_due:
+        if self._process == os.getpid() and (force or now >= self._status_due):
             text = json.dumps({**make(), "time": time.time()})
             checkpoint.write_atomically(self.folder.status, text.encode(), durable=False)
             self._status_due = now + max(_STATUS_SECONDS, _STATUS_COST_SHARE * (time.monotonic() - now))
@@ -210,10 +213,9 @@ class Ledger:
             self._let_go()
 
     def _let_go(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        _HELD.pop(self._lock, None)
-        os.close(self._lock)
+        if (forgotten := getattr(self, "_forgotten", None)) is not None:
+            forgotten.detach()
+        _close_handles(self._lock, self._file)
         self._file = self._lock = -1
 
     def _check_process(self) -> None:
@@ -228,7 +230,7 @@ class NullLedger:
     """The ledger of a run without a folder: nothing is recorded."""
 
     due_at = math.inf
-    position = 0
+    position = recorded = 0
     is_ahead = False
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
@@ -242,9 +244,6 @@ class NullLedger:
 
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
         """Nobody can look at this run from outside: neither `make` nor `force` matters."""
-
-    def skip_to(self, position: int) -> None:
-        """Nothing has a number, not even `position`."""
 
     def write_checkpoint(self, state: dict[str, Tree]) -> Path:
         """Refuse: there is no folder."""
@@ -317,9 +316,14 @@ def _counting(number: int, spans: Sequence[range]) -> int:
 
 def holds_run(folder: RunFolder) -> bool:
     """Whether there is something to resume in `folder`: not if a run ended there before its first assignment."""
-    if not checkpoint.list_checkpoints(folder.checkpoints):
+    found = checkpoint.list_checkpoints(folder.checkpoints)
+    if not found:
         return False
-    return not folder.events.exists() or any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True))
+    if any(checkpoint.holds_student(path) for path in found) or not folder.events.exists():
+        return True
+    if checkpoint.position_of(found[-1]) > _next_number(folder.events):  # the record is lost
+        return True
+    return any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True))
 
 
 def valid_spans(folder: RunFolder) -> list[range]:
@@ -409,6 +413,14 @@ def _repair(path: Path) -> int:
             return size - whole
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
+
+
+def _close_handles(lock: int, file: int) -> None:
+    """Let go of a run; also when its ledger was forgotten, not closed."""
+    for handle in (file, lock):
+        if handle >= 0:
+            os.close(handle)
+    _HELD.pop(lock, None)
 
 
 _HELD: dict[int, tuple[int, int]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from cursus.errors import ResumeWarning, SettingsError
 from cursus.runs import Ledger, NullLedger
 from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
-from cursus.teacher.tickets import TicketBook
+from cursus.teacher.tickets import Counts, TicketBook
 from cursus.teacher.validation import Results
 from cursus.types import Decision, Episodes, IntArray, Tree
 
@@ -46,6 +46,7 @@ class Journal:
         self.observers = observers
         self.ledger: Ledger | NullLedger = NullLedger()
         self._tasks = tasks
+        self._loaded = Counts()
 
     # ---- tickets
 
@@ -128,22 +129,22 @@ class Journal:
                 "decisions": [asdict(decision) for decision in decisions[-_SAVED_DECISIONS:]],
                 "tickets": self.book.state(),
                 "curriculum": curriculum,
-                "observers": self.observers.state(),
+                "observers": self.observers.state(missed=self.book.counts != self._loaded),
                 "caller": caller,
             }
         )
 
     def load(self, state: Tree) -> None:
         """Continue from the tickets and observers of a checkpoint."""
-        if self.ledger.position < state["position"]:
+        if self.ledger.recorded < state["position"]:
             text = (
-                f"the record ends at event {self.ledger.position}, the checkpoint was written at {state['position']}: what "
+                f"the record ends at event {self.ledger.recorded}, the checkpoint was written at {state['position']}: what "
                 "lies between is lost from the record. The run itself is whole."
             )
             warnings.warn(text, ResumeWarning, stacklevel=5)
-            self.ledger.skip_to(state["position"])
         self.book.load(state["tickets"])
-        self.observers.load(state["observers"])
+        self._loaded = replace(self.book.counts)
+        self.observers.load(state["observers"], begun=self.book.counts.finished > 0)
 
     def close(self, status: Callable[[], dict[str, Any]]) -> None:
         """Write what is left and let go of the run; what is settled afterwards is not recorded."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from cursus.curricula import Curriculum
-from cursus.errors import SettingsError
+from cursus.errors import ResumeWarning, SettingsError
 from cursus.types import Decision, Episodes, IntArray, Tree
 
 
@@ -42,6 +43,7 @@ class Observers:
         self._curriculum = curriculum
         self.present: list[Observer] = []
         self._saved: dict[str, Tree] = {}
+        self._unknown: Tree = {"state": None, "missed": False}
 
     def add(self, observer: ObserverT) -> ObserverT:
         """Tell this one too; one that a resumed run had before continues from where it was."""
@@ -49,15 +51,21 @@ class Observers:
             raise SettingsError("this observer was made for another curriculum than the one that is taught here.")
         if any(observer.name == other.name for other in self.present):
             raise SettingsError(f"there is an observer called {observer.name!r} already. Give the other one another name.")
-        if observer.name in self._saved:
-            observer.load(self._saved.pop(observer.name))
+        saved = self._saved.pop(observer.name, self._unknown)
+        if saved["state"] is not None:
+            observer.load(saved["state"])
+        if saved["missed"]:
+            text = f"the observer {observer.name!r} was not there for a part of this run: it does not know all results."
+            warnings.warn(text, ResumeWarning, stacklevel=3)
         self.present.append(observer)
         return observer
 
-    def state(self) -> dict[str, Tree]:
-        """The states of all, also of those that have not come back."""
-        return {**self._saved, **{observer.name: observer.state() for observer in self.present}}
+    def state(self, *, missed: bool) -> dict[str, Tree]:
+        """The states of all, also of those that have not come back and may have `missed` something by now."""
+        absent = {name: {**saved, "missed": saved["missed"] or missed} for name, saved in self._saved.items()}
+        return {**absent, **{observer.name: {"state": observer.state(), "missed": False} for observer in self.present}}
 
-    def load(self, states: dict[str, Tree]) -> None:
-        """Keep these for when their observers come."""
-        self._saved = dict(states)
+    def load(self, states: dict[str, Tree], *, begun: bool) -> None:
+        """Keep these for when their observers come; others have missed something if the run has `begun`."""
+        self._saved = {name: dict(saved) for name, saved in states.items()}
+        self._unknown = {"state": None, "missed": begun}

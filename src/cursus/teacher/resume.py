@@ -27,6 +27,7 @@ from cursus.verbosity import log
 ON_RESUME = "settings"
 """The kind of a decision that is made by who resumes a run, not by its curriculum."""
 
+_CHANGING = ("assign", "finish", "lose", "withdraw", "exchange", "set_stage")  # what the curriculum hears of
 _SETTINGS = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
 _FIXED = {
     "seed": "all draws of a run are keyed by its seed",
@@ -108,7 +109,7 @@ class Resumption:
             raise self._misfit(error) from error
         if not self.forward:
             return Replayed(end=self.state["position"])
-        if changes and any("task" in event or count_results(event) for event in self._events()):
+        if changes and any(event["event"] in _CHANGING for event in self._events()):
             raise SettingsError(
                 f"{changes[0]}, and what was recorded after its newest checkpoint belongs to its own settings. "
                 "Resume it once with those and close it; then it can be resumed with others."
@@ -158,7 +159,8 @@ def _newest_whole(folder: RunFolder, found: Sequence[Path]) -> tuple[Path, Tree]
         for complaint in complaints:
             warnings.warn(f"{complaint} Going back to {path.name} instead.", CheckpointWarning, stacklevel=6)
         return path, state
-    raise CheckpointError(f"no checkpoint of {folder.path} can be read. " + " ".join(complaints))
+    others = " Another one can be given as at=…, and forward=True goes on without what the caller had saved."
+    raise CheckpointError(f"no checkpoint of {folder.path} can be read. " + " ".join(complaints) + others)
 
 
 # ---- with which settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
@@ -62,11 +63,13 @@ class _Act:
 
     def __init__(self) -> None:
         self.refusal: str | None = None
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._thread: int | None = None
 
     def check(self) -> None:
         """Refuse while another thread acts, and after an act that was interrupted."""
+        self._check_process()
         if self._lock.locked():
             raise self._busy()
         if self.refusal is not None:
@@ -76,7 +79,15 @@ class _Act:
         """Why the lock is held: by another thread, or by this one since it was interrupted in the middle of taking it."""
         return TeacherError(_INTERRUPTED if self._thread == threading.get_ident() else _ONE_THREAD)
 
+    def _check_process(self) -> None:
+        if not self.is_ours:
+            raise TeacherError(
+                f"this teacher is that of process {self._process}; this is a copy in process {os.getpid()}, which would decide "
+                "by itself. Workers receive tasks; only the training process has a teacher."
+            )
+
     def __enter__(self) -> None:
+        self._check_process()
         if not self._lock.acquire(blocking=False):
             raise self._busy()
         self._thread = threading.get_ident()
@@ -84,6 +95,11 @@ class _Act:
             self._thread = None
             self._lock.release()
             raise TeacherError(self.refusal)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that the teacher belongs to."""
+        return self._process == os.getpid()
 
     def begin(self) -> None:
         """From here on something changes."""
@@ -171,6 +187,7 @@ class Teacher:
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
         self._resumed_from: Resumption | None = None  # until the first act
+        self._shown_to_observers = False  # whether what was applied again must be shown to who comes now
         self._next_remote_env = REMOTE_ENVS
         self._before_close: list[Callable[[], None]] = []
         self.num_decisions = 0
@@ -235,7 +252,7 @@ class Teacher:
             self._conclude(NO_EPISODES, done.unrecorded)
             if changes:
                 self._record_changes(changes)
-            self._resumed_from = found
+            self._resumed_from, self._shown_to_observers = found, found.forward and not changes
             self.flush()
         except BaseException:
             self._abandon()
@@ -388,28 +405,32 @@ class Teacher:
     def _at_the_door(self) -> None:
         """Write what is due before anything changes, so that a full disk leaves everything as it was."""
         if self._resumed_from is not None:
-            self._lose_remote()
+            self._settle_orphans()
         if time.monotonic() >= self._journal.ledger.due_at:
             self._journal.ledger.flush()
             self._journal.ledger.write_status(self.status)
 
-    def _lose_remote(self) -> None:
-        """Settle the tickets of remote workers, which have ended with the run that is resumed.
+    def _settle_orphans(self) -> None:
+        """Settle the tickets of those who have ended with the run that is resumed: remote workers, environments that are gone.
 
         This waits for the first act after a resume, so that observers are there to be told.
         """
-        if orphans := [ticket for ticket, env in self.in_flight().items() if env >= REMOTE_ENVS]:
-            self._journal.ledger.flush()
-            self._act.begin()
-            self._decide(self._journal.lose(np.array(orphans, dtype=np.int64)))
-            self._act.done()
+        held, num_envs = self.in_flight(), self._settings["num_envs"]
+        remote = [ticket for ticket, env in held.items() if env >= REMOTE_ENVS]
+        gone = [ticket for ticket, env in held.items() if num_envs is not None and num_envs <= env < REMOTE_ENVS]
+        for settle, tickets in ((self._journal.lose, remote), (self._journal.withdraw, gone)):
+            if tickets:
+                self._journal.ledger.flush()
+                self._act.begin()
+                self._decide(settle(np.array(tickets, dtype=np.int64)))
+                self._act.done()
         self._resumed_from = None
 
     def expect_envs(self, num_envs: int) -> None:
         """Say how many environments there are; if a resumed run had another number, that is recorded as a decision.
 
         Args:
-            num_envs: environments 0 to `num_envs` - 1 are here; the tickets of others are taken back.
+            num_envs: environments 0 to `num_envs` - 1 are here; the tickets of others are taken back with the next act.
         """
         before, self._settings["num_envs"] = self._settings["num_envs"], num_envs
         where = "not recorded" if self.run is None else f"recorded in {self.run}"
@@ -420,8 +441,6 @@ class Teacher:
         self._journal.ledger.write("num_envs", {"num_envs": num_envs})
         if before is None:
             return
-        if gone := [ticket for ticket, env in self.in_flight().items() if num_envs <= env < REMOTE_ENVS]:
-            self.withdraw(gone)
         self._conclude(NO_EPISODES, [settings_decision([Change("num_envs", num_envs, before)], self._book.next_ticket)])
 
     def reserve_envs(self, num_envs: int) -> int:
@@ -436,7 +455,7 @@ class Teacher:
     def observe(self, observer: ObserverT) -> ObserverT:
         """Tell `observer` everything from here on; in a resumed run it first continues from where it was."""
         self._journal.observers.add(observer)
-        if self._resumed_from is not None and self._resumed_from.forward:
+        if self._resumed_from is not None and self._shown_to_observers:
             self._resumed_from.show(observer, self._book, self._curriculum, self._seed)
         return observer
 
@@ -468,7 +487,7 @@ class Teacher:
         """
         for close in self._before_close:
             close()
-        if self.usable and (self._journal.ledger.is_ahead or caller_state is not None):
+        if self.usable and self._act.is_ours and (self._journal.ledger.is_ahead or caller_state is not None):
             self.checkpoint(caller_state)
         self._journal.close(self.status)
         self._act.refusal = self._act.refusal or "this teacher is closed. Make a new one, or resume its run."

@@ -252,15 +252,16 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             infos, lost = self._finish_reset()
             self._buffer.waiting[self._resetting] = False
             told: dict[str, Any] = {}
+            begun = self._resetting
             while len(lost := lost[~self._buffer.waiting[lost]]):  # begun before, in workers that were replaced meanwhile
                 self._settle(lost, lost)
                 self._assign(lost[self._tickets[lost] == _NO_TICKET])
-                told = self._merge(told, [], lost)
+                told, begun = self._merge(told, [], lost), np.union1d(begun, lost)
                 self._begin_reset(lost, [None] * len(lost), [{}] * len(lost))
                 more, lost = self._finish_reset()
                 infos += more
             told = self._merge(told, infos)
-            self._tell_tasks(told, self._episodes_of(self._resetting))
+            self._tell_tasks(told, self._episodes_of(begun))
             return self._observations(), told
 
     def step(self, actions: Any) -> StepResult:
@@ -349,19 +350,24 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         finals = [(env, {"final_info": said.get(env, {})}) for env in ended.tolist()]
         others = [(env, info) for env, info in reply.infos if not ended_mask[env]]
         told = self._merge(self._merge(told, self._final_observations(ended)), finals + others, reply.lost)
-        self._tell_tasks(told["final_info"], over)
         rewards, terminated, truncated = buffer.rewards.copy(), buffer.terminated.copy(), buffer.truncated.copy()
         more, lost = self._reset_waiting()
+        over_now, ended_now = [over], ended_mask.copy()
         while len(lost):  # of workers that were replaced meanwhile: their episodes end here, too
             truncated[lost] = True
-            told = self._merge(told, [*more, *self._final_observations(lost)], lost)
+            late = lost[~ended_now[lost]]  # the others had not begun their next episode yet
+            over_now.append(self._episodes_of(late))
+            ended_now[late] = True
+            finals = [(env, {"final_info": {}}) for env in late.tolist()]
+            told = self._merge(told, [*more, *self._final_observations(lost), *finals], lost)
             self._settle(lost, lost)
             buffer.waiting[:] = False
             buffer.waiting[lost] = True
             more, lost = self._reset_waiting()
         self._wait(False)
         told = self._merge(told, more)
-        self._tell_tasks(told, self._episodes_of(ended))
+        self._tell_tasks(told["final_info"], *over_now)
+        self._tell_tasks(told, self._episodes_of(np.flatnonzero(ended_now)))
         return self._observations(), rewards, terminated, truncated, told
 
     def _wait(self, who: BoolArray | bool) -> None:
@@ -522,8 +528,9 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             told[key] = np.full(self.num_envs, None if empty.dtype == object else 0, dtype=empty.dtype)
             told[f"_{key}"] = np.zeros(self.num_envs, dtype=bool)
             for envs, columns in groups:
-                told[key][envs] = columns[key]
-                told[f"_{key}"][envs] = True
+                if len(envs):
+                    told[key][envs] = columns[key]
+                    told[f"_{key}"][envs] = True
 
     # ---- results
 

@@ -50,6 +50,15 @@ class _Options(dict[str, Any]):
         self.taken |= key == "task"
         return super().pop(key, *default)
 
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        self.taken |= key == "task"
+        return super().setdefault(key, default)
+
+    def popitem(self) -> tuple[str, Any]:
+        key, value = super().popitem()
+        self.taken |= key == "task"
+        return key, value
+
     def items(self) -> Any:
         self.taken = True
         return super().items()

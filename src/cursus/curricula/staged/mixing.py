@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from cursus._text import short_repr
 from cursus.curricula.base import take
 from cursus.curricula.staged.gates import Recent
@@ -200,8 +202,13 @@ class Retention:
         """Everything that `load` needs."""
         return {"recent": self.recent.in_order(), "told": self.told}
 
-    def load(self, state: Tree) -> None:
-        """Continue from a state."""
+    def load(self, state: Tree, *, changed: bool = False) -> None:
+        """Continue from a state; one of another watch or threshold is weighed again (`changed`)."""
         recent, told = take(state, "recent", "told")
+        if changed:
+            self.clear()
+            for success in np.asarray(recent, dtype=bool).tolist():
+                self.add(success)
+            return
         self.recent.load(recent)
         self.told = bool(told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any
 
@@ -284,9 +284,10 @@ class Staged(Curriculum):
         """Continue from a state."""
         self._load(state, self._continued)
 
-    def _load_changed(self, state: Tree) -> None:
-        """A new gate weighs again what is left in the window of the old one."""
-        self._load(state, self._weighed_again)
+    def _load_changed(self, state: Tree, changed: Sequence[str]) -> None:
+        """A new gate, or a new watch, weighs again what is left in the window of the old one."""
+        gates = any("gate" in setting for setting in changed)
+        self._load(state, self._weighed_again if gates else self._continued, changed=True)
 
     def _continued(self, evidence: Evidence, saved: Tree) -> None:
         evidence.load(saved)
@@ -295,7 +296,7 @@ class Staged(Curriculum):
         for success in np.asarray(saved["recent"], dtype=bool).tolist():
             evidence.add(success)
 
-    def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None]) -> None:
+    def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None], *, changed: bool = False) -> None:
         stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
             {key: value for key, value in state.items() if key not in ("retention", "results", "samplers")},
             *("stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion"),
@@ -310,7 +311,7 @@ class Staged(Curriculum):
         fill(self._evidence, evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
         for index, name in enumerate(self._names):
-            self._retention[index].load(state["retention"][name])
+            self._retention[index].load(state["retention"][name], changed=changed)
             self._samplers[index].load(state["samplers"][name])
             self._results[index] = np.array(state["results"][name], dtype=np.int64)
 
