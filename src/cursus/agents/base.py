@@ -151,6 +151,8 @@ class Agent(ABC):
         """Gradient steps so far."""
         self.steps = 0
         """Steps of environments so far."""
+        self.episodes = 0
+        """Episodes that have ended so far."""
         self.augment: Callable[[Batch, int], None] | None = None
         """Changes a batch in place before the update of this number learns from it, such as a mirror (default nothing)."""
 
@@ -223,6 +225,7 @@ class Agent(ABC):
         """
         self.replay_buffer.add(observations, actions, rewards, next_observations, terminated, truncated, valid)
         self.steps += len(rewards) if valid is None else int(np.count_nonzero(valid))
+        self.episodes += int(np.count_nonzero(terminated | truncated))
 
     def update(self) -> dict[str, float]:
         """One gradient step. The first and every 16th after it say what they measured, the others give an empty dict.
@@ -288,6 +291,7 @@ class Agent(ABC):
             "replay_buffer": self.replay_buffer.state(),
             "updates": self.updates,
             "steps": self.steps,
+            "episodes": self.episodes,
             "rng": self._torch_rng.get_state().cpu().numpy(),
         }
 
@@ -300,7 +304,7 @@ class Agent(ABC):
                 _load_optimiser(optimiser, state["optimisers"][name])
             self._learning.forget()
             self.replay_buffer.load(state["replay_buffer"])
-            self.updates, self.steps = int(state["updates"]), int(state["steps"])
+            self.updates, self.steps, self.episodes = (int(state[name]) for name in ("updates", "steps", "episodes"))
             self._torch_rng.set_state(torch.as_tensor(state["rng"], dtype=torch.uint8).cpu())
         except (KeyError, RuntimeError, TypeError) as error:
             raise StateError(f"this is not the state of a {type(self).__name__} with these settings: {error}.") from error

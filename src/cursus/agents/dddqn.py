@@ -18,7 +18,7 @@ from cursus.agents.replay_buffer import ReplayBuffer
 from cursus.errors import SettingsError
 from cursus.randomness import rng_state, set_rng
 from cursus.settings import check_count, check_positive, check_share
-from cursus.types import BoolArray, Tree
+from cursus.types import Tree
 
 _LOSSES = {"huber": nn.functional.smooth_l1_loss, "squared": nn.functional.mse_loss}
 
@@ -108,8 +108,6 @@ class DDDQN(Agent):
         self._tau, self._max_grad_norm = tau, max_grad_norm
         self._target_update_interval, self._loss = target_update_interval, _LOSSES[loss]
         self._epsilon, self._epsilon_decay = (epsilon_start, epsilon_end, epsilon_steps), epsilon_decay
-        self.episodes = 0
-        """Episodes that have ended so far."""
         with seeded(seed):
             self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
         self._target = deepcopy(self._q).requires_grad_(False)
@@ -170,33 +168,18 @@ class DDDQN(Agent):
             polyak_update(self._target, self._q, 1.0)
         return measured
 
-    def observe(
-        self,
-        observations: NDArray[Any],
-        actions: NDArray[Any],
-        rewards: NDArray[Any],
-        next_observations: NDArray[Any],
-        terminated: BoolArray,
-        truncated: BoolArray,
-        valid: BoolArray | None = None,
-    ) -> None:
-        """Store one step of every environment, and count episodes."""
-        super().observe(observations, actions, rewards, next_observations, terminated, truncated, valid)
-        self.episodes += int(np.count_nonzero(terminated | truncated))
-
     def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:
         """The Q network as it is now; not deterministic, it explores with `epsilon_end`."""
         return QPolicy(deepcopy(self._q), self._settings, device or self.device, seed)
 
     def state(self) -> Tree:
         """As for every agent, and the random stream of exploration."""
-        return {**super().state(), "exploration": rng_state(self._rng), "episodes": self.episodes}
+        return {**super().state(), "exploration": rng_state(self._rng)}
 
     def load(self, state: Tree) -> None:
         """Continue, exploring as it would have."""
         super().load(state)
         set_rng(self._rng, state["exploration"])
-        self.episodes = int(state["episodes"])
 
     def _metadata(self) -> dict[str, Any]:
         return {"kind": QPolicy.kind, **self._settings}
