@@ -27,6 +27,9 @@ CLAIMED = {1: 1.0, 2: 0.96, 4: 1.4, 8: 2.4}
 """The speed-up that was claimed for an older system, whose replay ratio fell to 1/N on the way."""
 
 
+_BEGINNING = 640  # steps that do not count
+
+
 class Enough(Exception):
     """So many seconds were measured."""
 
@@ -43,7 +46,8 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
 
     def look(now: Training) -> None:
         seen.append((time.perf_counter(), now.steps, now.updates))
-        if len(seen) > 2 and seen[-1][0] - seen[1][0] > arguments.seconds:
+        begun = [row for row in seen if row[1] > _BEGINNING]
+        if len(begun) > 1 and begun[-1][0] - begun[0][0] > arguments.seconds:
             raise Enough
 
     every = 16 * num_envs if ratio else 64 * num_envs
@@ -55,7 +59,7 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
         pass
     finally:
         envs.close()
-    begin = next(row for row, (_, steps, _) in enumerate(seen) if steps > 640)
+    begin = next(row for row, (_, steps, _) in enumerate(seen) if steps > _BEGINNING)
     passed = seen[-1][0] - seen[begin][0]
     return (seen[-1][1] - seen[begin][1]) / passed, (seen[-1][2] - seen[begin][2]) / passed
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cursus.agents import DDDQN, SAC, Agent, Batch, ColouredNoise
-from cursus.errors import CheckpointError, SettingsError, StateError
+from cursus.errors import CheckpointError, ResultError, SettingsError, StateError
 from cursus.runs.checkpoint import decode, encode
 
 ENVS = 16
@@ -270,3 +270,12 @@ def test_wrong_settings_are_refused() -> None:
             small_dqn(**wrong)
     with pytest.raises(SettingsError, match="pink"):
         small_sac(noise="blue")
+
+
+def test_an_observation_that_is_not_finite_is_blamed_on_its_environment() -> None:
+    agent = DDDQN(3, 2, num_envs=2, hidden=(4,))
+    seen, flags = np.zeros((2, 3)), np.zeros(2, dtype=bool)
+    then = np.array([[0.0, 0.0, 0.0], [0.0, np.nan, 0.0]])
+    with pytest.raises(ResultError, match="environment 1 gave an observation that is not finite"):
+        agent.observe(seen, np.zeros(2, dtype=np.int64), np.zeros(2), then, flags, flags)
+    assert agent.steps == 0

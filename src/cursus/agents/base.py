@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from cursus.agents.policy import Policy, part_of, read_weights, write_weights
 from cursus.agents.replay_buffer import Batch, ReplayBuffer
-from cursus.errors import CheckpointError, DivergedError, StateError
+from cursus.errors import CheckpointError, DivergedError, ResultError, StateError
 from cursus.types import BoolArray, Tree
 
 Result = TypeVar("Result")
@@ -223,6 +223,10 @@ class Agent(ABC):
             truncated: where an episode was cut off, as by a time limit, of shape `(num_envs,)`.
             valid: rows to store (default all).
         """
+        wrong = ~np.isfinite(next_observations).reshape(len(next_observations), -1).all(axis=1)
+        if wrong.any():
+            env = int(np.argmax(wrong))
+            raise ResultError(f"environment {env} gave an observation that is not finite: {next_observations[env]!s:.200}.")
         self.replay_buffer.add(observations, actions, rewards, next_observations, terminated, truncated, valid)
         self.steps += len(rewards) if valid is None else int(np.count_nonzero(valid))
         self.episodes += int(np.count_nonzero(terminated | truncated))
