@@ -80,6 +80,8 @@ def replay(run: str | Path, curriculum: FreshCurriculum | None = None) -> Replay
     """
     config = RunFolder(run).read_config()
     again = _Again(config, curriculum)
+    if again.curriculum.tasks.fingerprint != config.get("fingerprint", ""):
+        raise ConfigError(f"the files behind the tasks of {run} have changed since it was recorded: it cannot be replayed.")
     recorded: list[Decision] = []
     replayed: list[Decision] = []
     episodes = draws = different = last = 0

@@ -167,7 +167,7 @@ def test_any_number_of_sb3_environments_reaches_the_last_stage(num_envs: int) ->
 def test_decisions_are_logged_in_one_line_with_their_reach(caplog: pytest.LogCaptureFixture) -> None:
     envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor())] * 4), curriculum())
     envs.reset()
-    with caplog.at_level(logging.INFO, logger="cursus"):
+    with caplog.at_level(logging.DEBUG, logger="cursus"):
         for _ in range(300):
             envs.step(np.zeros(4, dtype=int))
     promoted = [record.getMessage() for record in caplog.records if "promoted" in record.getMessage()]

@@ -104,7 +104,10 @@ def test_what_cannot_be_resumed_says_why(tmp_path: Path) -> None:
     envs = ours(tmp_path / "run")
     made(PPO, VecNormalize(envs)).learn(64, callback=CurriculumCallback(envs))
     envs.close()
-    for kind, normalise, complaint in ((A2C, True, "one of PPO"), (PPO, False, "saved with VecNormalize")):
+    for kind, normalise, complaint in (
+        (A2C, True, "one of PPO"),
+        (PPO, False, "were wrapped in VecNormalize. Wrap them in it again"),
+    ):
         envs = ours(tmp_path / "run")
         model = made(kind, VecNormalize(envs) if normalise else envs)
         with pytest.raises(StateError, match=complaint):

@@ -742,3 +742,26 @@ def test_a_replay_forgives_decisions_that_a_killed_run_did_not_record(tmp_path: 
     events = RunFolder(tmp_path / "run").events
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
     assert replay(tmp_path / "run").same
+
+
+def test_a_curriculum_that_was_taught_before_is_no_beginning(tmp_path: Path) -> None:
+    curriculum = staged()
+    cursus.Teacher(curriculum).close()  # nothing was assigned
+    with cursus.Teacher(curriculum, run=tmp_path / "run") as teacher:
+        finish(teacher, [0])
+    with pytest.raises(SettingsError, match="was taught before.*Make a new one for every run"):
+        cursus.Teacher(curriculum)
+    cursus.Teacher.resume(curriculum, tmp_path / "run").close()
+
+
+def test_a_script_that_ends_without_closing_loses_nothing(tmp_path: Path) -> None:
+    script = (
+        "import cursus, sys\n"
+        "teacher = cursus.Teacher(cursus.Staged(['a', 'b', 'c']), run=sys.argv[1])\n"
+        "for _ in range(3):\n"
+        "    given = teacher.assign(range(4))\n"
+        "    teacher.report(given.tickets, success=[1] * 4, returns=[1.0] * 4, lengths=[3] * 4)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "run")], check=True)
+    with cursus.Teacher.resume(cursus.Staged(["a", "b", "c"]), tmp_path / "run") as teacher:
+        assert teacher.counts.finished == 12

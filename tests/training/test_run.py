@@ -154,7 +154,7 @@ def test_the_older_schema_means_what_it_meant() -> None:
         (("training", "checkpoint_save_freq"), "5", "checkpoint_save_freq"),
         (("agent", "hyperparameters"), {"discount": 0.9, "gamma": 0.8}, "says again"),
         (("agent", "type"), ["x"], "Allowed: DDDQN, SAC"),
-        (("agent", "type"), "TD3", "Allowed: DDDQN, SAC"),
+        (("agent", "type"), "TD3", "The nearest is sb3:TD3"),
         (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
         (("hyperparameters", "gamma"), 0.9, "'gamma' is not known"),
     ],

@@ -94,6 +94,12 @@ def test_what_sets_the_task_must_be_a_function() -> None:
         cursus.make_vec(CartPoleEnv, 2, curriculum=cursus.Uniform(2), set_task="length", num_workers=0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("success", [None, (), 5])
+def test_how_success_is_read_is_checked_at_the_door(success: Any) -> None:
+    with pytest.raises(SettingsError, match="success=.* must be a key of the final info, several, or a function of it"):
+        cursus.make_vec(Corridor, 2, curriculum=cursus.Uniform(2), success=success, num_workers=0)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_a_task_that_nobody_takes_is_an_error_in_every_vector_environment(workers: int, mode: Any) -> None:

@@ -58,7 +58,9 @@ def load_model(model: BaseAlgorithm, state: Tree) -> None:
             _load_buffer(made.replay_buffer, state["replay_buffer"])
         normalise = model.get_vec_normalize_env()
         if (normalise is None) != (state["normalise"] is None):
-            raise ValueError(f"it was saved {'with' if normalise is None else 'without'} VecNormalize")
+            without = normalise is None
+            what = "Wrap them in it again" if without else "Leave it away"
+            raise ValueError(f"its environments were {'' if without else 'not '}wrapped in VecNormalize. {what}")
         if normalise is not None:
             _load_statistics(normalise, state["normalise"])
         torch.set_rng_state(torch.as_tensor(state["rng"]["torch"], dtype=torch.uint8))

@@ -277,7 +277,7 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
             self.stale_starts += len(ended)
             self.teacher.withdraw(self._ahead[self._ahead >= 0])
             ended = np.arange(self.num_envs)
-            log.info("[curriculum] the next tasks of all %d environments were resampled", self.num_envs)
+            log.debug("[curriculum] the next tasks of all %d environments were resampled", self.num_envs)
         self._draw_ahead(ended)
 
     def _result(self, env: int, info: dict[str, Any]) -> tuple[bool, float, int, float]:
@@ -406,6 +406,8 @@ class CurriculumCallback(BaseCallback):
             inner = inner.venv
         if inner is not self._envs:
             raise SettingsError("the model is trained in other environments than those that this callback was given.")
+        if self._teacher.run is None:
+            log.info("[curriculum] the model is not saved: its environments have no run folder (run=…)")
         teacher, state = self._teacher, self._teacher.caller_state
         if state is not None:
             if not isinstance(state, dict) or set(state) != {"sb3"}:
@@ -453,7 +455,8 @@ def curriculum_metrics(teacher: Teacher, statistics: CurriculumStatistics, max_l
     reported = statistics.report()
     stages = teacher.curriculum.status().get("stages", [])
     metrics.update(_of_stages(stages) if stages else _of_labels(reported, max_labels))
-    metrics["entropy"] = reported["overview/sampling_entropy_normalized"]
+    if not stages:
+        metrics["entropy"] = reported["overview/sampling_entropy_normalized"]
     return metrics
 
 

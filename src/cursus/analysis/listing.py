@@ -12,7 +12,7 @@ from typing import Any
 
 from cursus._files import open_regular
 from cursus.errors import CursusError, LedgerError
-from cursus.runs import RunFolder, is_open
+from cursus.runs import RunFolder, holds_run, is_open
 
 _DEEPEST = 3
 _TAIL_BYTES = 1 << 17
@@ -84,7 +84,7 @@ def _state(folder: RunFolder, standing: str, last: str) -> str:
         return "running"
     if standing == "graduated":
         return "graduated"
-    return "finished" if last == "checkpoint" and not _is_interrupted(folder.path) else "stopped"
+    return "finished" if last == "checkpoint" and holds_run(folder) and not _is_interrupted(folder.path) else "stopped"
 
 
 def _is_interrupted(run: Path) -> bool:

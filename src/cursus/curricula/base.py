@@ -50,6 +50,8 @@ class Curriculum(ABC):
         self._tasks = task_space(tasks)
         self._owner: object | None = None
         self._process = os.getpid()
+        self.was_taught = False
+        """Whether a teacher that is closed by now has assigned tasks of this curriculum: it keeps what it has learned."""
 
     def claim(self, owner: object) -> None:
         """Belong to one teacher, `owner`. A second one is refused: two authorities over one curriculum would drift apart."""
@@ -63,8 +65,9 @@ class Curriculum(ABC):
             )
         if self._owner is not None:
             raise SettingsError(
-                "this curriculum belongs to another teacher, or occurs twice in this one. Close that teacher, or make "
-                "a new curriculum for each."
+                "this curriculum belongs to another teacher, or occurs twice in this one. One teacher decides for all "
+                "environments: use cursus.make_vec(make_env, num_envs, curriculum=…), or around a VecEnv of Stable-Baselines3 "
+                "CurriculumVecEnvWrapper(venv, curriculum). For trainings apart, make a new curriculum for each."
             )
         self._owner = owner
         for index, part in enumerate(self.parts()):

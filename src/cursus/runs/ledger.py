@@ -77,8 +77,7 @@ class Ledger:
         self._saved_at = -1
         self.recorded = 0
         """The number behind the last event that was found in the file."""
-        self._forgotten = weakref.finalize(self, _close_handles, self._lock, self._file)
-        self._forgotten.atexit = False
+        self._forgotten = weakref.finalize(self, _close_handles, self._lock, self._file, self._lines, self._process)
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     @classmethod
@@ -174,7 +173,7 @@ class Ledger:
         finally:
             # The file knows best what has reached it, also when a signal interrupted the write.
             left = data[os.fstat(self._file).st_size - before :]
-            self._lines = [left] if left else []
+            self._lines[:] = [left] if left else []
             self._waiting_bytes = len(left)
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
@@ -415,8 +414,11 @@ def _repair(path: Path) -> int:
         raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
-def _close_handles(lock: int, file: int) -> None:
-    """Let go of a run; also when its ledger was forgotten, not closed."""
+def _close_handles(lock: int, file: int, lines: Sequence[bytes] = (), process: int = -1) -> None:
+    """Let go of a run; if its ledger was forgotten, not closed, also write what it had gathered."""
+    if process == os.getpid():
+        with suppress(OSError):
+            os.write(file, b"".join(lines))
     for handle in (file, lock):
         if handle >= 0:
             os.close(handle)

@@ -34,6 +34,7 @@ from cursus.types import Decision, Episodes, IntArray, Tree
 from cursus.verbosity import log
 
 _REMEMBERED_DECISIONS = 1000
+_FREQUENT = ("eviction", "mix")  # decisions that would hide the others on a terminal
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
     "Resume the run from its newest checkpoint, or make a new teacher."
@@ -160,6 +161,12 @@ class Teacher:
         if resume and run is not None and holds_run(RunFolder(run)):
             self._resume(curriculum, run, {"seed": seed, "max_lag": max_lag, "ahead": ahead})
             return
+        check_is_curriculum(curriculum)
+        if curriculum.was_taught:
+            raise SettingsError(
+                "this curriculum was taught before, and would begin with what it learned then. Make a new one for every run, "
+                "or resume the run that it belongs to."
+            )
         self._prepare(curriculum, seed or 0, max_lag, ahead or 0, run_id=secrets.token_hex(16))
         if run is None:
             return
@@ -389,7 +396,7 @@ class Teacher:
         self.num_decisions += len(decisions)
         for decision in decisions:
             where = f"ticket {decision.ticket:,}, {self._book.num_envs} environments"
-            level = logging.DEBUG if decision.kind == "eviction" else logging.INFO  # a pool evicts thousands of times
+            level = logging.DEBUG if decision.kind in _FREQUENT else logging.INFO
             log.log(level, "[curriculum] %s: %s (%s)", decision.kind, decision.text, where)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("[curriculum] checked: %s", self._curriculum.explain().replace("\n", " "))
@@ -491,6 +498,7 @@ class Teacher:
             self.checkpoint(caller_state)
         self._journal.close(self.status)
         self._act.refusal = self._act.refusal or "this teacher is closed. Make a new one, or resume its run."
+        self._curriculum.was_taught |= self.counts.assigned > 0
         self._curriculum.release(self)
 
     def __enter__(self) -> Teacher:

@@ -237,7 +237,7 @@ def _shaping(where: str, given: Any) -> dict[str, Any]:
 def _agent(given: Any, top: Any) -> tuple[dict[str, Any], int | None]:
     """The agent, and how finely its actions are divided. What the agent says itself goes before what is said for all."""
     agent = _Table("config.agent", given, ("type", "hyperparameters"), ("type",))
-    if agent["type"] in _NEAREST:
+    if isinstance(agent["type"], str) and agent["type"] in _NEAREST:
         raise ConfigError(
             f"config.agent.type: {agent['type']} of the older system is not here. The nearest is {_NEAREST[agent['type']]}."
         )

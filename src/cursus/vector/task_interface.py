@@ -122,6 +122,8 @@ class TaskInterface:
     """What the curriculum reads of episodes."""
 
     def __post_init__(self) -> None:
+        if not callable(self.success) and not (isinstance(self.success, str | Sequence) and self.success):
+            raise SettingsError(f"success={self.success!r:.60} must be a key of the final info, several, or a function of it.")
         if self.set_task is not None and self.set_task != "ignore" and not callable(self.set_task):
             raise SettingsError(
                 f'set_task={self.set_task!r:.60} must be a function of environment and task, "ignore", or None.'
