@@ -27,6 +27,7 @@ from cursus.errors import LedgerError, LedgerWarning, SettingsError
 from cursus.runs import checkpoint
 from cursus.runs.folder import RunFolder
 from cursus.types import Tree
+from cursus.verbosity import log
 
 _FLUSH_BYTES = 1 << 16
 _FLUSH_SECONDS = 1.0
@@ -426,8 +427,10 @@ def _repair(path: Path) -> int:
 def _close_handles(lock: int, file: int, lines: Sequence[bytes] = (), process: int = -1) -> None:
     """Let go of a run; if its ledger was forgotten, not closed, also write what it had gathered."""
     if process == os.getpid():
-        with suppress(OSError):
+        try:
             os.write(file, b"".join(lines))
+        except OSError as error:
+            log.error("[curriculum] the last events of a run that was not closed are lost: %s", error.strerror)
     for handle in (file, lock):
         if handle >= 0:
             os.close(handle)

@@ -103,6 +103,7 @@ class Resumption:
         try:
             journal.load(self.state)
             load_curriculum(curriculum, self.state["curriculum"], changes)
+            curriculum.was_taught = True  # whatever fails from here on
         except SettingsError:
             raise
         except Exception as error:  # whatever a state of another shape makes a curriculum raise
