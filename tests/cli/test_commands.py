@@ -116,7 +116,7 @@ def test_show_says_where_every_stage_and_every_ticket_is(cursus, run):
     assert list(rows) == STAGES
     assert "passed" in rows["walk"]
     assert "graduated" in rows["fly"]
-    assert "The last 3 of 3 decisions" in out
+    assert "The last 4 of 4 decisions" in out
     assert "promoted from 'walk' to 'run'" in out
     assert "graduated from the last stage 'fly'" in out
 
@@ -144,7 +144,7 @@ def test_show_as_json_has_everything(cursus, run):
     assert [row["stage"] for row in data["tables"]["stages"]] == STAGES
     assert sum(row["episodes"] for row in data["tables"]["stages"]) == tickets["finished"] == 800
     kinds = [each["kind"] for each in data["decisions"] if each["kind"] != "mix"]
-    assert kinds == ["promotion", "promotion", "graduation"]
+    assert kinds == ["promotion", "promotion", "graduation", "completion"]
     assert all(set(each) == {"kind", "ticket", "text", "evidence", "time"} for each in data["decisions"])
 
 
@@ -182,7 +182,7 @@ def test_explain_as_json_lists_changes_of_mix_too(cursus, run):
     data = as_json(cursus("explain", run, "--json"))
     assert set(data) == {"run", "explain", "decisions"}
     assert data["explain"].startswith("Stage 3 of 3, 'fly', graduated.")
-    assert {each["kind"] for each in data["decisions"]} == {"promotion", "graduation", "mix"}
+    assert {each["kind"] for each in data["decisions"]} == {"promotion", "graduation", "completion", "mix"}
 
 
 def test_what_if_with_the_recorded_gate_gives_the_recorded_decisions(cursus, run):
@@ -202,11 +202,11 @@ def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cur
     curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None)
     run = practise_one_by_one(tmp_path / "run", curriculum, [True] * 45 + [False] * 40)
     decisions = as_json(cursus("show", run, "--json"))["decisions"]
-    assert [each["kind"] for each in decisions] == ["promotion", "graduation", "demotion"]
+    assert [each["kind"] for each in decisions] == ["promotion", "graduation", "completion", "demotion"]
     asked = as_json(cursus("explain", run, "--what-if", "gate.threshold=0.7", "--json"))
     visit = asked["what_if"]["visits"][1]
     assert (visit["stage"], visit["decided"]) == ("run", "demotion")
-    assert visit["after"] == decisions[2]["evidence"]["episodes"]
+    assert visit["after"] == decisions[3]["evidence"]["episodes"]
     assert (visit["would_decide"], visit["would_after"]) == (visit["decided"], visit["after"])
 
 

@@ -76,3 +76,34 @@ def test_a_task_is_explained_by_both_parts() -> None:
     assert curriculum.explain_task(2) == f"20%: {even.explain_task(2)}\n80%: {learning.explain_task(2)}"
     with pytest.raises(cursus.tasks.base.TaskError, match="task 3"):
         curriculum.explain_task(3)
+
+
+def test_a_mixture_is_completed_when_the_last_of_its_parts_is() -> None:
+    def make() -> cursus.Mixture:
+        space = cursus.tasks.Named(["a", "b"])
+        slow, quick = (cursus.Wilson(threshold=0.6, window=200, min_episodes=least) for least in (60, 10))
+        return cursus.Mixture(cursus.Staged(tasks=space, gate=slow), cursus.Staged(tasks=space, gate=quick), share=0.5)
+
+    def completions(batch: int) -> list[int]:
+        curriculum, found = make(), []
+        assert curriculum.completed is False
+        draws = 0
+        while draws < 600:
+            draw = curriculum.sample(cursus.randomness.TicketStream(0, draws, 50))
+            for start in range(0, 50, batch):
+                rows = slice(start, start + batch)
+                episodes = cursus.Episodes.of(
+                    [True] * batch, task=draw.tasks[rows], tag=draw.tags[rows], first_ticket=draws + start
+                )
+                found += [each.ticket for each in curriculum.update(episodes) if each.kind == "completion"]
+            draws += 50
+        assert curriculum.completed is True
+        return found
+
+    assert len(completions(1)) == 1
+    assert completions(50) == completions(1)
+
+
+def test_a_mixture_with_a_part_that_never_ends_is_completed_by_the_other() -> None:
+    assert cursus.Mixture(cursus.Uniform(2), cursus.Uniform(2), share=0.5).completed is None
+    assert cursus.Mixture(cursus.Uniform(2), cursus.Staged(tasks=2), share=0.5).completed is False

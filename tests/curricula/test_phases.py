@@ -75,3 +75,44 @@ def test_the_last_phase_behind_a_gate_is_completed_once() -> None:
     decisions = results(curriculum, [True] * 200)
     assert [each.kind for each in decisions] == ["completion"]
     assert curriculum.completed
+
+
+GATE = cursus.Wilson(threshold=0.6, window=40, min_episodes=10)
+
+
+def test_a_staged_part_that_graduates_completes_no_sequence_that_goes_on() -> None:
+    early = cursus.Phases(
+        [
+            cursus.curricula.Phase("stages", cursus.Staged(["a", "b"], gate=GATE), episodes=200),
+            cursus.curricula.Phase("all", cursus.Uniform(cursus.tasks.Named(["a", "b"]))),
+        ]
+    )
+    kinds = [each.kind for each in results(early, [True] * 300)]
+    assert "graduation" in kinds
+    assert "completion" not in kinds
+    assert early.completed is None
+
+
+def test_a_last_phase_of_its_own_length_is_completed_at_its_end_and_not_when_its_stages_are_passed() -> None:
+    timed = cursus.Phases([cursus.curricula.Phase("stages", cursus.Staged(["a", "b"], gate=GATE), episodes=200)])
+    completions = [each for each in results(timed, [True] * 300) if each.kind == "completion"]
+    assert [each.ticket for each in completions] == [199]
+
+
+def test_a_last_phase_without_an_end_is_completed_by_its_stages() -> None:
+    def make() -> cursus.Phases:
+        space = cursus.tasks.Named(["a", "b"])
+        return cursus.Phases(
+            [
+                cursus.curricula.Phase("warm-up", cursus.Uniform(space), episodes=10),
+                cursus.curricula.Phase("stages", cursus.Staged(tasks=space, gate=GATE)),
+            ]
+        )
+
+    curriculum, again = make(), make()
+    assert curriculum.completed is False
+    decisions = results(curriculum, [True] * 300)
+    assert [each.kind for each in decisions].count("completion") == 1
+    assert curriculum.completed is True
+    again.load(curriculum.state())
+    assert "completion" not in [each.kind for each in results(again, [True] * 300, first=300)]

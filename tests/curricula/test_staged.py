@@ -49,7 +49,7 @@ def test_a_perfect_student_passes_one_stage_at_a_time_and_graduates_once() -> No
     room = Class(cursus.Staged(["a", "b", "c"], gate=QUICK))
     room.play(400, 1.0)
     steps = [(each.kind, each.evidence["from"]) for each in room.decisions if each.kind != "mix"]
-    assert steps == [("promotion", "a"), ("promotion", "b"), ("graduation", "c")]
+    assert steps == [("promotion", "a"), ("promotion", "b"), ("graduation", "c"), ("completion", "c")]
     assert room.curriculum.graduated
     assert "graduated" in room.curriculum.explain()
     assert [row["status"] for row in room.curriculum.status()["stages"]] == ["passed", "passed", "graduated"]
@@ -60,7 +60,7 @@ def test_a_demotion_ends_a_graduation_and_the_next_one_is_told_again() -> None:
     room.play(100, 1.0)
     assert room.curriculum.graduated
     room.play(100, {"a": 0.5, "b": 0.0})
-    assert kinds(room.decisions) == ["promotion", "graduation", "demotion"]
+    assert kinds(room.decisions) == ["promotion", "graduation", "completion", "demotion"]
 
     def lost(curriculum: cursus.Staged) -> None:
         assert curriculum.stage == "a"
@@ -85,6 +85,37 @@ def test_a_graduation_is_kept_across_a_load_and_not_told_twice() -> None:
     again.ticket = room.ticket
     assert again.curriculum.graduated
     assert kinds(again.play(100, 1.0)) == []
+
+
+def test_passing_the_last_gate_completes_a_curriculum_once_with_its_evidence_and_practice_goes_on() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK))
+    assert room.curriculum.completed is False
+    graduation, completion = (each for each in room.play(200, 1.0) if each.kind in ("graduation", "completion"))
+    assert completion.ticket == graduation.ticket
+    assert completion.evidence == graduation.evidence
+    assert "last stage 'b'" in completion.text
+    assert room.curriculum.completed is True
+    assert "Completed: " in room.curriculum.explain()
+    assert len(room.draw(50).tasks) == 50
+
+
+def test_a_completed_curriculum_stays_so_across_loads_and_demotions() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    room.play(100, 1.0)
+    room.play(100, {"a": 0.5, "b": 0.0})
+    again = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    again.curriculum.load(room.curriculum.state())
+    again.ticket = room.ticket
+    assert again.curriculum.completed
+    assert "completion" not in kinds(again.play(300, 1.0))
+
+
+def test_a_stage_set_by_hand_lets_a_curriculum_complete_again() -> None:
+    room = Class(cursus.Staged(["a", "b"], gate=QUICK, mixing=cursus.curricula.NoMixing()))
+    room.play(100, 1.0)
+    room.curriculum.set_stage("a", room.ticket)
+    assert room.curriculum.completed is False
+    assert kinds(room.play(200, 1.0)) == ["promotion", "graduation", "completion"]
 
 
 def test_a_hopeless_student_stays_where_he_started() -> None:

@@ -147,6 +147,14 @@ class Curriculum(ABC):
         """The stage or phase that draws with these `tags` were for, shape (n,); None if there are no stages here."""
         return None
 
+    @property
+    def completed(self) -> bool | None:
+        """Whether it has come to its end, told once by a decision of the kind `completion`; None if it has none.
+
+        A curriculum that is completed goes on drawing: whoever trains may stop.
+        """
+        return None
+
     @abstractmethod
     def weights(self) -> FloatArray:
         """The share of each task in what would be drawn from here on; sums to 1."""

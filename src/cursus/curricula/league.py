@@ -187,6 +187,11 @@ class League(Curriculum):
         """Those of everybody who can be met."""
         return {self._members[member]: float(self._ratings[member]) for member in self._present().tolist()}
 
+    @property
+    def completed(self) -> bool | None:
+        """Whether the curriculum is."""
+        return self._curriculum.completed
+
     # ---- drawing
 
     def sample(self, rng: TicketStream) -> Draw:

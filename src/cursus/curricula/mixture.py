@@ -64,7 +64,19 @@ class Mixture(Curriculum):
         for which, part in enumerate(self._parts):
             own = (episodes.tag != FOREIGN_TAG) & (drawn_by == which)
             decisions += part.update(episodes.with_tags(np.where(own, inner, FOREIGN_TAG)))
-        return sorted(decisions, key=lambda decision: decision.ticket)
+        return self._completed_last(sorted(decisions, key=lambda decision: decision.ticket))
+
+    def _completed_last(self, decisions: list[Decision]) -> list[Decision]:
+        """Of the completions of parts, only the one that completes them all."""
+        ends = [index for index, decision in enumerate(decisions) if decision.kind == "completion"]
+        dropped = set(ends[:-1] if self.completed else ends)
+        return [decision for index, decision in enumerate(decisions) if index not in dropped]
+
+    @property
+    def completed(self) -> bool | None:
+        """Whether all parts are that ever will be."""
+        ends = [part.completed for part in self._parts if part.completed is not None]
+        return all(ends) if ends else None
 
     def weights(self) -> FloatArray:
         """The weights of both, in their shares."""

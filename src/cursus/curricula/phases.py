@@ -146,12 +146,18 @@ class Phase:
         """How long it lasts, and in what unit."""
         return (self.steps, "steps") if self.steps is not None else (self.episodes, "episodes")
 
+    @property
+    def endless(self) -> bool:
+        """Whether it has neither a length nor a gate."""
+        return self.length()[0] is None and self.gate is None
+
 
 class Phases(Curriculum):
     """Phases in a fixed order.
 
     A phase counts the episodes that it drew itself: those still under way from the phase before belong to that one.
-    When the last phase has a length, its end is a decision too, and it goes on.
+    The sequence is completed, and goes on, when the last phase reaches its length or its gate opens; where it has neither,
+    when its curriculum is completed.
 
     Args:
         phases: at least one `Phase`; all but the last must end some time. All share one task space.
@@ -174,7 +180,7 @@ class Phases(Curriculum):
             check_kind("a phase", phase, Phase, "Phase('warm-up', Uniform(10), episodes=100)")
             if phase.name in {other.name for other in self._phases[:index]}:
                 raise SettingsError(f"two phases are named {phase.name!r}.")
-            if phase.length()[0] is None and phase.gate is None and index < len(self._phases) - 1:
+            if phase.endless and index < len(self._phases) - 1:
                 raise SettingsError(f"phase {phase.name!r} never ends: give it episodes=…, steps=… or gate=….")
         super().__init__(one_task_space({phase.name: phase.curriculum for phase in self._phases}))
         self._tags = TagLayout(phase=_room(len(self._phases)))  # the rest is the tag of the phase's own curriculum
@@ -193,9 +199,10 @@ class Phases(Curriculum):
         return self._phases[self._now].name
 
     @property
-    def completed(self) -> bool:
-        """Whether the last phase has reached its end; it goes on all the same."""
-        return self._completed
+    def completed(self) -> bool | None:
+        """Whether the last phase has reached its end; None if it has none."""
+        last = self._phases[-1]
+        return None if last.endless and last.curriculum.completed is None else self._completed
 
     def parts(self) -> tuple[Curriculum, ...]:
         """Those of all phases."""
@@ -231,13 +238,24 @@ class Phases(Curriculum):
                 stop = start + self._until_the_end(episodes.length[start:stop])
             run = episodes[start:stop]
             if origin == FOREIGN_TAG:
-                decisions += self._phases[self._now].curriculum.update(run)
+                decisions += self._update_phase(self._now, run)
             else:
-                decisions += self._phases[origin].curriculum.update(run.with_tags(inner[start:stop]))
+                decisions += self._update_phase(origin, run.with_tags(inner[start:stop]))
             if origin == self._now:
                 decisions += self._count(run)
             start = stop
         return decisions
+
+    def _update_phase(self, index: int, run: Episodes) -> list[Decision]:
+        """Let a phase learn. That its curriculum is completed completes the sequence only where nothing else ends it."""
+        phase, told = self._phases[index], []
+        for decision in phase.curriculum.update(run):
+            if decision.kind == "completion":
+                if self._completed or not phase.endless or index != self._now:
+                    continue
+                self._completed = True
+            told.append(decision)
+        return told
 
     def _until_the_end(self, lengths: IntArray) -> int:
         """How many of these episodes the present phase still takes."""

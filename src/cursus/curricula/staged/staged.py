@@ -35,8 +35,9 @@ class Staged(Curriculum):
         Staged([Stage("easy"), Stage("hard", gate=Wilson(threshold=0.5))], gate=Wilson(threshold=0.8))
 
     **Going on and back.** A promotion is one stage up, a demotion one stage down, and passing the gate of the last
-    stage is a `graduation` (practice goes on). Only episodes drawn for the present visit of the present stage reach
-    its gate: one that began before a change of stage is credited to the stage that it began in.
+    stage is a `graduation`. The first graduation is followed by a `completion`; practice goes on. Only episodes drawn for
+    the present visit of the present stage reach its gate: one that began before a change of stage is credited to the stage
+    that it began in.
 
     **Mixing.** A draw comes from an earlier stage with the probability that `mixing` gives at that moment. What is seen of
     earlier stages goes to the `forgetting` watch.
@@ -101,6 +102,7 @@ class Staged(Curriculum):
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._visit = 0
         self._graduated = False
+        self._completed = False
         self._now = 0 if start is None else self.index(start)
         self._enter(self._now, demoted=False)
 
@@ -185,7 +187,7 @@ class Staged(Curriculum):
         if verdict is Verdict.PROMOTE and self._now < len(self._names) - 1:
             return [self._promote(ticket)]
         if verdict is Verdict.PROMOTE and not self._graduated:
-            return [self._graduate(ticket)]
+            return self._graduate(ticket)
         if verdict is Verdict.DEMOTE and self._now > 0:
             return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.summary())]
         return []
@@ -214,11 +216,15 @@ class Staged(Curriculum):
             {"from": left, "to": entered, **summary},
         )
 
-    def _graduate(self, ticket: int) -> Decision:
+    def _graduate(self, ticket: int) -> list[Decision]:
         self._graduated = True
-        name = self._names[self._now]
-        text = f"graduated from the last stage '{name}': {self._evidence.because(Verdict.PROMOTE)}"
-        return Decision("graduation", ticket, text, {"from": name, **self._evidence.summary()})
+        name, why = self._names[self._now], self._evidence.because(Verdict.PROMOTE)
+        evidence = {"from": name, **self._evidence.summary()}
+        told = [Decision("graduation", ticket, f"graduated from the last stage '{name}': {why}", evidence)]
+        if not self._completed:
+            self._completed = True
+            told.append(Decision("completion", ticket, f"last stage '{name}' completed: {why}; it goes on", evidence))
+        return told
 
     def _mix_changed(self, before: float, now: float, ticket: int) -> Decision:
         name, rate = self._names[self._now], self._evidence.rate()
@@ -248,6 +254,7 @@ class Staged(Curriculum):
         target, left = self.index(stage), self.stage
         if target == self._now:
             return []
+        self._completed = False
         self._enter(target, demoted=False)
         return [Decision("stage", ticket, f"stage set by hand from '{left}' to '{stage}'", {"from": left, "to": stage})]
 
@@ -273,6 +280,7 @@ class Staged(Curriculum):
             "demoted": self._demoted,
             "returning": self._returning,
             "graduated": self._graduated,
+            "completed": self._completed,
             "evidence": self._evidence.state(),
             "at_promotion": self._at_promotion.copy(),
             "retention": {name: retention.state() for name, retention in zip(self._names, self._retention, strict=True)},
@@ -297,9 +305,9 @@ class Staged(Curriculum):
             evidence.add(success)
 
     def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None], *, changed: bool = False) -> None:
-        stage, visit, visited, demoted, returning, graduated, evidence, at_promotion = take(
+        stage, visit, visited, demoted, returning, graduated, completed, evidence, at_promotion = take(
             {key: value for key, value in state.items() if key not in ("retention", "results", "samplers")},
-            *("stage", "visit", "visited", "demoted", "returning", "graduated", "evidence", "at_promotion"),
+            *("stage", "visit", "visited", "demoted", "returning", "graduated", "completed", "evidence", "at_promotion"),
         )
         for part in ("retention", "results", "samplers"):
             if sorted(state[part]) != sorted(self._names):
@@ -307,6 +315,7 @@ class Staged(Curriculum):
         self._now, self._visit, self._visited = self.index(stage), int(visit), np.array(visited, dtype=bool)
         self._own_tags = _TAGS.span(self._now, rest=self._visit)
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
+        self._completed = bool(completed)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         fill(self._evidence, evidence)
         self._at_promotion = np.array(at_promotion, dtype=np.int64)
@@ -356,6 +365,11 @@ class Staged(Curriculum):
         """Whether the last stage's gate was passed in this visit."""
         return self._graduated
 
+    @property
+    def completed(self) -> bool:
+        """Whether the last stage's gate was ever passed, or since a stage was set by hand."""
+        return self._completed
+
     def explain(self) -> str:
         """Where the curriculum stands, what the gate still asks for, and what is mixed in."""
         lines = [f"Stage {self._now + 1} of {len(self._names)}, '{self.stage}'{', graduated' if self._graduated else ''}."]
@@ -372,6 +386,8 @@ class Staged(Curriculum):
             for name, retention, gate in zip(self._names, self._retention, self._gates, strict=True)
             if retention.told
         ]
+        if self._completed:
+            lines.append("Completed: the gate of the last stage was passed; practice goes on.")
         return "\n".join(lines)
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
