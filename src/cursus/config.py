@@ -14,11 +14,10 @@ A table with a `type` becomes an object of that type, its other keys the keyword
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +28,7 @@ import pydantic
 from cursus import curricula, tasks
 from cursus.errors import ConfigError, CursusError
 from cursus.settings import HasSettings, describe
+from cursus.settings import unknown as unknown
 
 Types: TypeAlias = Mapping[str, Any]
 
@@ -121,14 +121,6 @@ def _change_type(table: dict[str, Any], name: str, types: Types) -> None:
         if key not in after or (key in before and table[key] == before[key].default):
             del table[key]
     table["type"] = name
-
-
-def unknown(name: str, allowed: Iterable[str]) -> str:
-    """A sentence that says that `name` is not known, which of the `allowed` names is nearest, and what these are."""
-    names = sorted(allowed)
-    nearest = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{name!r} is not known here.{hint} Allowed: {', '.join(names)}."
 
 
 _BROKEN = object()  # stands for a part that could not be built; its problem is on the list

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -55,6 +56,14 @@ def describe(thing: Any) -> Any:
     if callable(thing):
         return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
     raise SettingsError(f"{type(thing).__name__} cannot be written down as settings. Give it a settings() method.")
+
+
+def unknown(name: str, allowed: Iterable[str]) -> str:
+    """A sentence that says that `name` is not known, which of the `allowed` names is nearest, and what these are."""
+    names = sorted(allowed)
+    nearest = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{name!r} is not known here.{hint} Allowed: {', '.join(names)}."
 
 
 def check_share(name: str, value: float, *, low: float = 0.0, high: float = 1.0) -> None:

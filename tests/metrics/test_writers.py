@@ -24,7 +24,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cursus.errors import LedgerError, MetricsWarning, MissingExtra, SettingsError
-from cursus.metrics import CsvWriter, JsonlWriter, TensorBoardWriter, WandbWriter, Writer, Writers, read_metrics
+from cursus.metrics import (
+    CsvWriter,
+    JsonlWriter,
+    TensorBoardWriter,
+    WandbWriter,
+    Writer,
+    Writers,
+    check_outputs,
+    make_writers,
+    read_metrics,
+)
 from cursus.metrics.writers import checked_row
 
 
@@ -478,6 +488,78 @@ def test_wandb_keeps_an_offline_run_in_its_folder(tmp_path: Path) -> None:
 def test_wandb_modes_are_checked(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="'offline', 'online', 'disabled'"):
         WandbWriter("project", "name", folder=tmp_path, mode="sometimes")  # type: ignore[arg-type]
+
+
+GO_ON_WITH_WANDB = """
+import sys
+from cursus.metrics import make_writers
+for steps, resume in ((range(0, 50, 10), -1), (range(30, 70, 10), 20)):
+    with make_writers(sys.argv[1], ["wandb"], resume=resume) as writers:
+        for step in steps:
+            writers.write(step, {"x": float(step)})
+"""
+
+
+def test_wandb_goes_on_with_a_resumed_run_and_is_given_no_step_twice(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    subprocess.run([sys.executable, "-c", GO_ON_WITH_WANDB, str(tmp_path)], env=clean, cwd=tmp_path, check=True)
+    logs = sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))
+    identity, *given = (tmp_path / "wandb" / "steps.txt").read_text().split()
+    assert {log.stem for log in logs} == {f"run-{identity}"}
+    steps = []
+    for log in logs:
+        for record in map(Record.FromString, records_in(log.read_bytes())):
+            found = [json.loads(item.value_json) for item in record.history.item if "x" in (item.key, *item.nested_key)]
+            steps += found
+    assert sorted(steps) == [0, 10, 20, 30, 40, 50, 60] == [int(step) for step in given]
+    assert steps_in(tmp_path / "metrics.jsonl") == [0, 10, 20, 30, 40, 50, 60]
+
+
+# ---- writers by name
+
+
+def test_writers_are_made_by_their_names_and_go_on_after_a_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    with make_writers(tmp_path, ["tensorboard", "csv"]) as writers:
+        for step in range(5):
+            writers.write(step, {"x": float(step)})
+    with make_writers(tmp_path, ["tensorboard", "csv"], resume=2) as writers:
+        writers.write(3, {"x": 33.0})
+    assert rows_of(tmp_path / "metrics.jsonl") == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 33.0)]
+    with open(tmp_path / "metrics.csv", newline="") as table:
+        assert [int(row["step"]) for row in csv.DictReader(table)] == [0, 1, 2, 3]
+    events = list(events_in(tmp_path / "tensorboard"))
+    begun = next(index for index, event in enumerate(events) if event.HasField("session_log"))
+    assert events[begun].step == 3  # TensorBoard forgets what came before from this step on
+    assert [event.step for event in events[begun + 1 :]] == [3]
+
+
+def test_an_unknown_output_is_refused_with_the_nearest_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="'tensorbord' is not known here. Did you mean 'tensorboard'?"):
+        make_writers(tmp_path / "run", ["csv", "tensorbord"])
+    with pytest.raises(SettingsError, match=r"must be a list of names, such as \['csv'\]"):
+        check_outputs("csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_output_whose_library_is_missing_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(MissingExtra, match=r'wandb is not installed. Install it with: pip install "cursus-rl\[wandb\]"'):
+        make_writers(tmp_path / "run", ["csv", "wandb"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_writer_that_cannot_be_opened_leaves_none_of_the_others_open(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("something else\n")
+    with pytest.raises(LedgerError, match="something else than metrics"):
+        make_writers(tmp_path, ["csv"])
+    (tmp_path / "metrics.csv").unlink()
+    make_writers(tmp_path, ["csv"]).close()  # one process at a time writes to a file, and nobody does
 
 
 # ---- several together

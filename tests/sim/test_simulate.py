@@ -139,7 +139,7 @@ def test_a_run_goes_on_only_with_its_own_settings(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_before_a_run_folder_is_made(tmp_path: Path) -> None:
     world, run = make_world("chain", 3), tmp_path / "run"
     with pytest.raises(cursus.errors.SettingsError, match="csv"):
-        simulate(world, make(world), run=run, outputs=["paper"])  # type: ignore[list-item]
+        simulate(world, make(world), run=run, outputs=["paper"])
     assert not run.exists()
 
 

@@ -20,6 +20,7 @@ from cursus.cli import comparison, looking, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
+from cursus.metrics import OUTPUTS
 from cursus.sim.worlds import CURRICULA, WORLDS
 from cursus.verbosity import quiet
 
@@ -188,8 +189,8 @@ def simulate(
     run: Annotated[Path, arg(help="The run folder.", metavar="FOLDER")] = Path("runs/simulated"),
     resume: Annotated[bool, _flag("Go on from the newest checkpoint of that folder.")] = False,
     outputs: Annotated[
-        tyro.conf.UseAppendAction[list[Literal["csv", "tensorboard", "wandb"]]],
-        arg(name="output", help="Write metrics there too, beside metrics.jsonl."),
+        tyro.conf.UseAppendAction[list[str]],
+        arg(name="output", metavar="STR", help=f"Write metrics there too, beside metrics.jsonl: {', '.join(OUTPUTS)}."),
     ] = [],  # noqa: B006
     as_json: Json = False,
 ) -> None:

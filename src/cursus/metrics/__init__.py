@@ -4,17 +4,21 @@ from cursus.metrics.curriculum_statistics import CurriculumStatistics
 from cursus.metrics.definitions import DEFINITIONS, definition
 from cursus.metrics.rollup import Rollup
 from cursus.metrics.writers import (
+    OUTPUTS,
     CsvWriter,
     JsonlWriter,
     TensorBoardWriter,
     WandbWriter,
     Writer,
     Writers,
+    check_outputs,
+    make_writers,
     read_metrics,
 )
 
 __all__ = [
     "DEFINITIONS",
+    "OUTPUTS",
     "CsvWriter",
     "CurriculumStatistics",
     "JsonlWriter",
@@ -23,6 +27,8 @@ __all__ = [
     "WandbWriter",
     "Writer",
     "Writers",
+    "check_outputs",
     "definition",
+    "make_writers",
     "read_metrics",
 ]

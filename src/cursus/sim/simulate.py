@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from cursus._files import make_folder
 from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.curricula import Curriculum
-from cursus.errors import MissingExtra, SettingsError, TaskError
-from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, TensorBoardWriter, WandbWriter, Writer, Writers
+from cursus.errors import SettingsError, TaskError
+from cursus.metrics import CurriculumStatistics, Rollup, Writer, check_outputs, make_writers
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.remote import Hub, Seat
 from cursus.remote.channel.shared import MemoryKind
@@ -32,7 +30,6 @@ from cursus.types import FloatArray, IntArray, Tree
 from cursus.vector import make_vec
 from cursus.verbosity import quiet
 
-Output = Literal["csv", "tensorboard", "wandb"]
 _SHOWN_TASKS = 100
 
 
@@ -135,7 +132,7 @@ def simulate(
     resume: bool = False,
     memory: MemoryKind | None = None,
     checkpoint_every: int = 50,
-    outputs: Sequence[Output] = (),
+    outputs: Sequence[str] = (),
     on_epoch: Callable[[Simulation, Teacher], None] = lambda simulation, teacher: None,
 ) -> Simulation:
     """Let one student practise under a curriculum, through vector environments and a teacher.
@@ -156,14 +153,17 @@ def simulate(
         memory: `"local"` or `"shared"`: environments take their tasks by themselves from a hub in that memory, as in vector
             environments that are not ours (default: the parent assigns).
         checkpoint_every: epochs between checkpoints (default 50).
-        outputs: further writers of metrics in `run`: `"csv"`, `"tensorboard"`, `"wandb"` (default none).
+        outputs: further writers of metrics in `run`, see `cursus.metrics.make_writers`: `"csv"`, `"tensorboard"`, `"wandb"`
+            (default none).
         on_epoch: called after each epoch with the simulation so far and the teacher.
     """
     for name, value in (("epochs", epochs), ("samples_per_epoch", samples_per_epoch), ("num_envs", num_envs)):
         check_count(name, value)
     check_count("checkpoint_every", checkpoint_every)
     curriculum = make_curriculum(curriculum, world, epochs * samples_per_epoch * num_envs)
-    _check_outputs(run, outputs)
+    check_outputs(outputs)
+    if outputs and run is None:
+        raise SettingsError("outputs lie in the run folder: give run=….")
     per_epoch = world.student.get("samples_per_epoch", samples_per_epoch * num_envs)
     agent = _Agent(world.students(seed=seed, samples_per_epoch=per_epoch), num_envs, seed)
     settings = {"world": world.digest, "seed": seed, "num_envs": num_envs, "samples_per_epoch": samples_per_epoch}
@@ -174,7 +174,8 @@ def simulate(
         statistics = teacher.observe(CurriculumStatistics(curriculum))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, agent, recorder, result)
-        with _open_writers(run, agent.steps * num_envs if resume else None, outputs) as out:
+        after = agent.steps * num_envs if resume else None
+        with _NullWriter() if run is None else make_writers(run, outputs, resume=after) as out:
             tasks, _ = envs.reset(seed=seed)
             while result.epochs < epochs:
                 rollup = Rollup(prefix="env_")
@@ -278,34 +279,6 @@ class _NullWriter(Writer):
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _check_outputs(run: str | Path | None, outputs: Sequence[Output]) -> None:
-    """Refuse unknown and missing outputs before anything is made."""
-    unknown = [name for name in outputs if name not in get_args(Output)]
-    if unknown:
-        raise SettingsError(f"output {unknown[0]!r} is not known. Allowed: {', '.join(get_args(Output))}.")
-    if outputs and run is None:
-        raise SettingsError("outputs lie in the run folder: give run=….")
-    for name, module in (("tensorboard", "tensorboardX"), ("wandb", "wandb")):
-        if name in outputs and find_spec(module) is None:
-            raise MissingExtra(module, name)
-
-
-def _open_writers(run: str | Path | None, step: int | None, outputs: Sequence[Output]) -> Writer:
-    """Where metrics go; a resumed run goes on after `step`."""
-    if run is None:
-        return _NullWriter()
-    folder = Path(run)
-    others: list[Writer] = []
-    if "csv" in outputs:
-        others.append(CsvWriter(folder / "metrics.csv", resume=step))
-    if "tensorboard" in outputs:
-        others.append(TensorBoardWriter(make_folder(folder / "tensorboard"), resume=step))
-    if "wandb" in outputs:
-        make_folder(folder / "wandb")  # where wandb puts its files
-        others.append(WandbWriter("cursus", folder.name, folder=folder))
-    return Writers(JsonlWriter(folder / "metrics.jsonl", resume=step), *others)
 
 
 def _state(settings: Mapping[str, Any], agent: _Agent, recorder: Recorder, result: Simulation) -> Tree:

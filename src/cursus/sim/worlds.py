@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.config import unknown
 from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatter, Staged, Uniform, Wilson, Window
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
-from cursus.settings import check_count, check_kind, check_share, describe
+from cursus.settings import check_count, check_kind, check_share, describe, unknown
 from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents, TaskGraph
 from cursus.tasks import Discrete, Named, TaskSpace
 from cursus.types import BoolArray, IntArray

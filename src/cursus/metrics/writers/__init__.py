@@ -3,6 +3,19 @@
 from cursus.metrics.writers.base import Writer, checked_row
 from cursus.metrics.writers.csv import CsvWriter
 from cursus.metrics.writers.jsonl import JsonlWriter, Writers, read_metrics
+from cursus.metrics.writers.make import OUTPUTS, check_outputs, make_writers
 from cursus.metrics.writers.trackers import TensorBoardWriter, WandbWriter
 
-__all__ = ["CsvWriter", "JsonlWriter", "TensorBoardWriter", "WandbWriter", "Writer", "Writers", "checked_row", "read_metrics"]
+__all__ = [
+    "OUTPUTS",
+    "CsvWriter",
+    "JsonlWriter",
+    "TensorBoardWriter",
+    "WandbWriter",
+    "Writer",
+    "Writers",
+    "check_outputs",
+    "checked_row",
+    "make_writers",
+    "read_metrics",
+]

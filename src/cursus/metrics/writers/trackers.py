@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import struct
 import time
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from cursus.errors import MissingExtra, SettingsError
+from cursus.errors import LedgerError, MissingExtra, SettingsError
 from cursus.metrics.writers.base import AppendFile, Writer, checked_row, finite
 from cursus.settings import check_count
 
@@ -88,17 +89,23 @@ Mode: TypeAlias = Literal["offline", "online", "disabled"]
 class WandbWriter(Writer):
     """A run of `wandb` whose files lie in `folder`. Nothing leaves this machine unless `mode` is `"online"`.
 
-    An offline run is sent later with `wandb sync`. wandb wants steps that do not go back: it leaves out a row of an
-    earlier step and says so.
+    An offline run is sent later with `wandb sync`. A run that is resumed goes on under the same id. wandb can take no row
+    back: what it was given before stays, and is not given again. The id, and the steps that it was given, are in
+    `wandb/steps.txt`.
 
     Args:
         project: the project that the run belongs to.
         name: the name of the run.
         folder: where wandb keeps its files; made if there is none.
         mode: `"offline"` (default), `"online"` or `"disabled"`.
+        resume: step of the checkpoint that the run goes on from, or -1 to begin anew (default None: begin anew).
     """
 
-    def __init__(self, project: str, name: str, *, folder: str | Path, mode: Mode = "offline") -> None:
+    def __init__(
+        self, project: str, name: str, *, folder: str | Path, mode: Mode = "offline", resume: int | None = None
+    ) -> None:
+        if resume is not None:
+            check_count("resume", resume, low=-1)
         if mode not in get_args(Mode):
             raise SettingsError(f"mode={mode!r} must be one of {', '.join(map(repr, get_args(Mode)))}.")
         try:
@@ -108,16 +115,63 @@ class WandbWriter(Writer):
         if wandb.run is not None:
             raise SettingsError("a wandb run is open in this process already. Finish it first, or log to that one yourself.")
         Path(folder).mkdir(parents=True, exist_ok=True)  # wandb would choose another folder
+        self._steps = _GivenSteps(Path(folder) / "wandb" / "steps.txt", again=resume is not None and resume >= 0)
+        again = "allow" if mode == "online" else None  # nobody can be asked offline, where the same id is enough
         settings = wandb.Settings(silent=True, console="off")
-        self._run: Any = wandb.init(project=project, name=name, mode=mode, dir=str(folder), settings=settings)
+        try:
+            self._run: Any = wandb.init(
+                project=project, name=name, id=self._steps.id, resume=again, mode=mode, dir=str(folder), settings=settings
+            )
+        except BaseException:
+            self._steps.close()
+            raise
+
+    @property
+    def id(self) -> str:
+        """The id of the run, the same after a resume."""
+        return self._steps.id
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log a row."""
-        self._run.log(finite(checked_row(step, metrics)), step=int(step))
+        """Log a row, unless one of this step or a later one was logged before."""
+        row = finite(checked_row(step, metrics))
+        if step > self._steps.last:
+            self._run.log(row, step=int(step))
+            self._steps.add(int(step))
 
     def flush(self) -> None:
         """Nothing to do: wandb's own process keeps what it was given."""
 
     def close(self) -> None:
         """Finish the run."""
-        self._run.finish()
+        try:
+            self._run.finish()
+        finally:
+            self._steps.close()
+
+
+class _GivenSteps:
+    """The id of a run and the steps that were given to wandb, a line each, which survive the death of the process."""
+
+    def __init__(self, path: Path, *, again: bool) -> None:
+        self._file = AppendFile(path)
+        try:
+            self._file.repair()
+            lines = [line.decode(errors="replace").strip() for line in self._file.lines()] if again else []
+            if lines and not (lines[0].isalnum() and all(line.isdecimal() for line in lines[1:])):
+                raise LedgerError(f"{path} is damaged: it must hold the id of a run of wandb, and steps. Remove it.")
+            self.id = lines[0] if lines else secrets.token_hex(4)
+            self.last = int(lines[-1]) if len(lines) > 1 else -1
+            if not lines:
+                self._file.replace([f"{self.id}\n".encode()])
+        except BaseException:
+            self._file.abandon()
+            raise
+
+    def add(self, step: int) -> None:
+        """Keep that a row of this step was given."""
+        self.last = step
+        self._file.append(f"{step}\n".encode())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.abandon()
