@@ -6,6 +6,7 @@ a run folder records everything. What most users need is here; the rest is in `c
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from cursus import envs as _envs  # noqa: F401 – registers our environments
 from cursus import errors
 from cursus.curricula import (
     AdaptiveMixing,

@@ -88,6 +88,10 @@ class Policy(ABC):
         tensors = {f"{self.part}.{name}": tensor for name, tensor in self._network.state_dict().items()}
         write_weights(path, tensors, {"kind": self.kind, **self.settings})
 
+    def weights(self) -> dict[str, Tensor]:
+        """Those of its network, by name."""
+        return dict(self._network.state_dict())
+
     @abstractmethod
     def state(self) -> Tree:
         """The random stream; the weights are in `save`."""

@@ -12,18 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from cursus.agents.policy import Policy
-from cursus.config import unknown
+from cursus.agents.spaces import read_space
 from cursus.errors import ConfigError, MissingExtra, StateError
+from cursus.settings import unknown
 from cursus.types import Tree
 
 try:
     import stable_baselines3
     from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.preprocessing import is_image_space
 except ImportError as error:
     raise MissingExtra.of(error, "agents,sb3") from None
 
-ALGORITHMS = ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3")
-POLICY = "MlpPolicy"
+CONTRIBUTED = ("CrossQ", "QRDQN", "TQC", "TRPO")
+"""Algorithms of sb3-contrib, where that is installed."""
+ALGORITHMS = ("A2C", "DDPG", "DQN", "PPO", "SAC", "TD3", *CONTRIBUTED)
+POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 ACTIVATIONS = {each.__name__: each for each in (nn.ELU, nn.GELU, nn.LeakyReLU, nn.ReLU, nn.SiLU, nn.Tanh)}
 
 
@@ -35,19 +39,20 @@ class SB3Policy(Policy):
 
     @staticmethod
     def build(settings: Mapping[str, Any]) -> nn.Module:
-        """Settings: `algo`, `observation_size`, `num_actions` or `action_size`, `policy_kwargs`."""
-        made = algorithm(settings["algo"]).policy_aliases[POLICY]
-        seen, done = flat_spaces(settings["observation_size"], settings.get("num_actions"), settings.get("action_size"))
+        """Settings: `algo`, `policy`, `observation_space`, `action_space`, `policy_kwargs`."""
+        made: Any = algorithm(settings["algo"]).policy_aliases[settings["policy"]]
+        seen, done = read_space(settings["observation_space"]), read_space(settings["action_space"])
         with torch.device("cpu"), torch.random.fork_rng(devices=[]):  # SB3 can build on no other, and draws initial weights
-            return made(seen, done, lambda _: 0.0, **read_policy_kwargs(settings["policy_kwargs"]))
+            network: nn.Module = made(seen, done, lambda _: 0.0, **read_policy_kwargs(settings["policy_kwargs"]))
+        return network
 
     def _seed(self, seed: int) -> None:
         self._rng = torch.Generator().manual_seed(seed)
 
     def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
-        """Actions of shape `(batch,)` if they are discrete, otherwise `(batch, action_size)` in [−1, 1]."""
+        """An action for each row of observations, which may be mappings of such."""
         network: Any = self._network
-        given = np.asarray(observations, dtype=np.float32)
+        given: Any = observations if isinstance(observations, Mapping) else np.asarray(observations)
         devices = [] if self.device.type == "cpu" else [self.device]
         with torch.random.fork_rng(devices):  # SB3 draws from the global streams, which are not ours
             if not deterministic:
@@ -74,16 +79,22 @@ def algorithm(name: str) -> type[BaseAlgorithm]:
     """The algorithm of this name."""
     if name not in ALGORITHMS:
         raise ConfigError(unknown(name, ALGORITHMS))
-    found: type[BaseAlgorithm] = getattr(stable_baselines3, name)
-    return found
+    if name not in CONTRIBUTED:
+        found: type[BaseAlgorithm] = getattr(stable_baselines3, name)
+        return found
+    try:
+        import sb3_contrib
+    except ImportError as error:
+        raise MissingExtra.of(error, "agents,sb3,sb3-contrib") from None
+    contributed: type[BaseAlgorithm] = getattr(sb3_contrib, name)
+    return contributed
 
 
-def flat_spaces(
-    observation_size: int, num_actions: int | None, action_size: int | None
-) -> tuple[spaces.Box, spaces.Space[Any]]:
-    """What policies of these sizes see and do."""
-    seen = spaces.Box(-np.inf, np.inf, (observation_size,), np.float32)
-    return seen, spaces.Discrete(num_actions) if num_actions else spaces.Box(-1.0, 1.0, (action_size or 0,), np.float32)
+def policy_for(observation_space: spaces.Space[Any]) -> str:
+    """The policy that suits what is seen: one for mappings, for images, or for flat numbers."""
+    if isinstance(observation_space, spaces.Dict):
+        return "MultiInputPolicy"
+    return "CnnPolicy" if is_image_space(observation_space) else "MlpPolicy"
 
 
 def read_policy_kwargs(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -326,7 +326,7 @@ Overrides = Annotated[
 Trust = Annotated[bool, arg(help="Allow a run to name code that is imported, such as the module of its environment.")]
 Against = Annotated[
     tyro.conf.UseAppendAction[list[str]],
-    arg(name="opponent", help="Whom to play against: weak, strong or none; both unless given."),
+    arg(name="opponent", help="Games: whom to play against, such as weak or checkpoint:PATH (a file of weights, or a run)."),
 ]
 
 
@@ -338,13 +338,33 @@ def train(
     run: Annotated[Path | None, _optional("FOLDER", "The run folder.", "a new one under runs/")] = None,
     resume: Annotated[Path | None, _optional("RUN", "Go on with this run, from its newest checkpoint.")] = None,
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
-    algo: Annotated[str | None, _optional("STR", "Instead of its agent: DDDQN, SAC, or sb3:PPO, sb3:SAC, … of SB3.")] = None,
+    algo: Annotated[
+        str | None, _optional("STR", "What learns: DDDQN, SAC, PPO; sb3:PPO, sb3:SAC, … of SB3; sb3:TQC, … of sb3-contrib.")
+    ] = None,
+    env: Annotated[str | None, _optional("ID", "Instead of a file: an environment, such as my_game:Env-v0.")] = None,
+    levels: Annotated[Path | None, _optional("FOLDER", "With --env: levels to practise, a sub-folder for each stage.")] = None,
+    stages: Annotated[str | None, _optional("NAMES", "With --env: stages by commas, the easiest first.")] = None,
+    start: Annotated[str | None, _optional("STAGE", "The stage to begin in.", "the first")] = None,
+    threshold: Annotated[float | None, _optional("FLOAT", "Success rate that promotes.", "0.7")] = None,
+    mixing: Annotated[
+        str | None, _optional("MIXING", "How much of earlier stages: adaptive, none, or a share such as 0.2.", "adaptive")
+    ] = None,
+    held_out: Annotated[
+        str | None, _optional("FOLDER", "Levels that are only evaluated in.", "held_out among the levels, if it is there")
+    ] = None,
+    steps: Annotated[int | None, _optional("INT", "Steps of environments.", "until the curriculum is completed")] = None,
+    seed: Annotated[int | None, _optional("INT", "Everything follows from it.", "0")] = None,
+    begin_from: Annotated[
+        Path | None, _optional("PATH", "Begin with these weights: a file, or the best ones of a run.", name="from")
+    ] = None,
+    output: Annotated[str, arg(help="Further forms of the metrics, by commas: tensorboard, wandb.", metavar="NAMES")] = "",
     num_workers: Annotated[int | None, _optional("INT", "Worker processes beside this one.", "the cores less one")] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Train an agent under a curriculum: phases, opponents, self-play, checkpoints, evaluation."""
+    """Train an agent in an environment: under a curriculum, in phases, against opponents, or plainly."""
     training = _with_agents()
+    chosen = {"training.steps": steps, "seed": seed}
     result = training.run_training(
         _console(as_json),
         config,
@@ -352,8 +372,19 @@ def train(
         device=device,
         run=run,
         resume=resume,
-        settings=settings,
+        settings=[*settings, *(f"{name}={value}" for name, value in chosen.items() if value is not None)],
         algo=algo,
+        weights=begin_from,
+        outputs=[name.strip() for name in output.split(",") if name.strip()],
+        flags={
+            "env": env,
+            "levels": levels,
+            "stages": stages,
+            "start": start,
+            "threshold": threshold,
+            "mixing": mixing,
+            "held_out": held_out,
+        },
         num_workers=num_workers,
         trust=trust,
         as_json=as_json,
@@ -366,12 +397,12 @@ def train(
 def evaluate(
     run: Run,
     opponents: Against = [],  # noqa: B006
-    games: Annotated[int, arg(help="Games against each; both sides begin half of them.")] = 200,
-    seed: Annotated[int, arg(help="The same seed gives the same games.")] = 0,
+    games: Annotated[int, arg(help="Episodes of each task, or games against each opponent.")] = 200,
+    seed: Annotated[int, arg(help="The same seed gives the same episodes.")] = 0,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Wins, draws and losses of the best weights of a run, with confidence intervals."""
+    """Success and return of the best weights of a run, with confidence intervals; in a game wins, draws and losses."""
     data = _with_agents().run_evaluation(
         _console(as_json), run, opponents=opponents, games=games, seed=seed, trust=trust, as_json=as_json
     )
@@ -384,12 +415,12 @@ def watch(
     run: Run,
     out: Annotated[Path | None, _optional("FILE", "Where the video goes.", "watch.gif in the run")] = None,
     opponents: Against = [],  # noqa: B006
-    games: Annotated[int, arg(help="How many games.")] = 4,
-    seed: Annotated[int, arg(help="Which games.")] = 0,
+    games: Annotated[int, arg(help="How many episodes.")] = 4,
+    seed: Annotated[int, arg(help="Which episodes.")] = 0,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Make a video (GIF) of games with the best weights of a run."""
+    """Make a video (GIF) of episodes with the best weights of a run."""
     data = _with_agents().run_video(
         _console(as_json), run, out=out, opponents=opponents, games=games, seed=seed, trust=trust, as_json=as_json
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -20,21 +21,18 @@ from cursus.agents import Policy, load_policy
 from cursus.analysis import plot_training
 from cursus.cli.output import command_name
 from cursus.cli.runs import literal
-from cursus.config import unknown
-from cursus.envs.hockey import OPPONENTS
+from cursus.cli.training_flags import from_flags
 from cursus.errors import ConfigError, MissingExtra
-from cursus.training import Training, TrainResult, train
-from cursus.training.build import make_env, success_of
-from cursus.training.evaluate import Score, Tasks, evaluate
+from cursus.training import Callback, Score, Training, TrainResult, evaluate, train
+from cursus.training.build import evaluation_env, evaluation_tasks, set_task_of, success_of
 from cursus.training.evaluations import Evaluation
-from cursus.training.hockey import hockey_tasks
-from cursus.training.opponents import PlayerViews, find_weights
+from cursus.training.opponents import check_fits, find_weights
 from cursus.training.plan import Plan
-from cursus.training.run import code_of, evaluation_tasks, plan_of
+from cursus.training.run import code_of, free_folder, plan_of
 from cursus.training.video import record_video
 
 
-class LiveTraining:
+class LiveTraining(Callback):
     """A bar with everything that one wants to know, and a line for every change of phase and every evaluation."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
@@ -77,8 +75,9 @@ class LiveTraining:
         self._task = self._bar.add_task("warming up", total=self._total or None, told="")
         self.say(f"{literal(plan.agent.name)} in {literal(plan.environment.id)}; everything goes to [b]{literal(str(run))}[/b]")
 
-    def look(self, now: Training, evaluation: Evaluation | None) -> None:
-        """A report has come."""
+    def on_report(self, now: Training) -> None:
+        """A row of metrics has come."""
+        evaluation = now.evaluation
         if now.phase != self._phase:
             self.say(f"{now.steps:>10,} steps: [b]{literal(now.phase)}[/b]")
             self._phase = now.phase
@@ -127,27 +126,35 @@ def run_training(
     resume: Path | None,
     settings: Sequence[str],
     algo: str | None = None,
+    weights: Path | None = None,
+    outputs: Sequence[str] = (),
+    flags: Mapping[str, Any],
     num_workers: int | None,
     trust: bool,
     as_json: bool,
 ) -> TrainResult:
     """Train, and say what came of it."""
-    if config is None and resume is None:
-        raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --resume RUN.")
+    given = from_flags(config, resume=resume is not None, **flags)
+    if given is None and resume is None:
+        raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --env ID, or --resume RUN.")
+    if run is None and isinstance(given, Mapping):
+        run = free_folder(given["environment"]["id"].rpartition("/")[2].rpartition(":")[2])
     own = resume is None or trust
     with importing_from_here(own), LiveTraining(console, quiet=as_json) as live, live.interrupted():
         result = train(
-            config,
+            given,
             num_envs=num_envs,
             device=device,
             run=run,
             resume=resume,
             settings=settings,
             algo=algo,
+            weights=weights,
             num_workers=num_workers,
             trust=trust,
+            outputs=outputs,
+            callbacks=[live],
             on_begin=live.begin,
-            on_report=live.look,
         )
     if not as_json:
         _tell(console, result, live.trust)
@@ -159,6 +166,8 @@ def _tell(console: Console, result: TrainResult, trust: str) -> None:
     console.print(f"[b]{literal(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
     if result.evaluations:
         console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
+    if result.best is not None:
+        console.print(_table(result.best.scores, "the best weights, in other games than those they were chosen for"))
     plot = draw(result.run)
     if plot is not None:
         console.print(f"Plot:    {literal(str(plot))}", soft_wrap=True)
@@ -187,53 +196,58 @@ def result_data(result: TrainResult) -> dict[str, Any]:
         "mean_return": result.mean_return if isfinite(result.mean_return) else None,
         "completed": result.completed,
         "evaluations": [{"step": each.step, **each.metrics()} for each in result.evaluations],
+        "best": None if result.best is None else result.best.metrics(),
     }
 
 
 def _table(scores: Sequence[Score], title: str) -> Table:
+    """Only the columns that say something: draws where there are such, success where the environment speaks of it."""
     table = Table(title=title, title_justify="left")
-    for column in ("task", "won", "95 %", "drawn", "lost", "games", "mean return"):
-        table.add_column(column, justify="left" if column == "task" else "right")
+    matches = any(score.draws is not None for score in scores)
+    succeeded = any(score.successes is not None for score in scores)
+    columns = ["against" if matches else "task"]
+    columns += ["won" if matches else "success", "95 %"] if succeeded else []
+    columns += ["drawn", "lost"] if matches else []
+    for column in (*columns, "episodes", "mean return"):
+        table.add_column(column, justify="right" if column not in ("task", "against") else "left")
     for score in scores:
-        low, high = score.win_interval
-        table.add_row(
-            literal(score.name),
-            f"{score.win_rate:.1%}",
-            f"{low:.1%}–{high:.1%}",
-            f"{score.draw_rate:.1%}",
-            f"{score.loss_rate:.1%}",
-            f"{score.games:,}",
-            f"{score.mean_return:.2f}",
-        )
+        low, high = score.success_interval or (0.0, 0.0)
+        cells = [_share(score.success_rate), f"{low:.1%}–{high:.1%}"] if succeeded else []
+        cells += [_share(score.draw_rate), _share(score.loss_rate)] if matches else []
+        table.add_row(literal(score.name), *cells, f"{score.games:,}", f"{score.mean_return:.2f}")
     return table
+
+
+def _share(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:.1%}"
 
 
 def run_evaluation(
     console: Console, run: Path, *, opponents: Sequence[str], games: int, seed: int, trust: bool, as_json: bool
 ) -> dict[str, Any]:
     """Play, count, and print."""
-    plan, policy, weights = _load(run, trust=trust)
-    tasks = _tasks(plan, opponents)
-    if not tasks:
-        raise ConfigError(f"{run} says nothing about evaluation: give its configuration evaluation.tasks.")
     with ExitStack() as stack:
         stack.enter_context(importing_from_here(trust))
+        plan, policy, weights = _load(run, opponents, trust=trust)
         if not as_json:
-            stack.enter_context(console.status(f"{games} games of each, with {literal(weights.name)} …"))
-        make = partial(make_env, plan.environment, discrete=plan.agent.discrete)
-        first = make()
-        _check_fits(policy, first, weights)
+            stack.enter_context(console.status(f"{games} episodes of each, with {literal(weights.name)} …"))
+        first = evaluation_env(plan)
+        check_fits(policy, first.observation_space, first.action_space, weights)
         first.close()
-        scores = evaluate(policy, make, tasks, games=games, seed=seed, success=success_of(plan.environment))
+        scores = evaluate(policy, partial(evaluation_env, plan), evaluation_tasks(plan), games=games, seed=seed, **_reads(plan))
     if not as_json:
-        whole_games = plan.plays_hockey and (opponents or plan.evaluation.tasks is None)
-        sides = ", both sides beginning half of them" if whole_games else ""
-        console.print(_table(scores, f"{literal(str(weights))}, {games} games each{sides}"))
+        console.print(_table(scores, f"{literal(str(weights))}, {games} episodes each"))
     return {
         "run": str(run),
         "weights": str(weights),
         **{name: value for score in scores for name, value in score.metrics().items()},
     }
+
+
+def _reads(plan: Plan) -> dict[str, Any]:
+    """How tasks reach an environment, and how the ends of episodes are read."""
+    environment = plan.environment
+    return {"success": success_of(environment), "score": environment.recipe.score, "set_task": set_task_of(plan)}
 
 
 def run_video(
@@ -248,20 +262,18 @@ def run_video(
     as_json: bool,
 ) -> dict[str, Any]:
     """Play, and make a video of it."""
-    plan, policy, weights = _load(run, trust=trust)
-    tasks = _tasks(plan, opponents)
     path = run / "watch.gif" if out is None else out
     with importing_from_here(trust), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what cannot be rendered is told in one line below
-        env = make_env(plan.environment, discrete=plan.agent.discrete, render_mode="rgb_array")
+        plan, policy, weights = _load(run, opponents, trust=trust)
+        env = evaluation_env(plan, render_mode="rgb_array")
     try:
-        _check_fits(policy, env, weights)
-        success = success_of(plan.environment)
-        made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks or None, success=success)
+        check_fits(policy, env.observation_space, env.action_space, weights)
+        made = record_video(policy, env, path, games=games, seed=seed, tasks=evaluation_tasks(plan), **_reads(plan))
     finally:
         env.close()
     if not as_json:
-        results = ", ".join(str(each) for each in made.outcomes)
+        results = ", ".join(made.outcomes)
         console.print(
             f"{made.seconds:.0f} s of play with {literal(weights.name)} ({results}): {literal(str(made.path))}", soft_wrap=True
         )
@@ -272,18 +284,6 @@ def run_video(
         "seconds": made.seconds,
         "outcomes": list(made.outcomes),
     }
-
-
-def _tasks(plan: Plan, opponents: Sequence[str]) -> Tasks:
-    """What is to be played."""
-    if not opponents:
-        return evaluation_tasks(plan)
-    if not plan.plays_hockey:
-        raise ConfigError(f"--opponent is for hockey: {plan.environment.id} has none.")
-    for name in opponents:
-        if name not in OPPONENTS:
-            raise ConfigError(f"--opponent: {unknown(name, OPPONENTS)}")
-    return hockey_tasks(opponents)
 
 
 @contextmanager
@@ -300,17 +300,11 @@ def importing_from_here(allowed: bool) -> Iterator[None]:
         sys.path.remove(here)
 
 
-def _check_fits(policy: Policy, env: Any, weights: Path) -> None:
-    """Refuse weights of a policy that sees or does something else than what there is in an environment."""
-    views = PlayerViews(env.observation_space, env.action_space)
-    wanted = {"observation_size": views.observation_size, "num_actions": views.num_actions, "action_size": views.action_size}
-    found = {name: policy.settings.get(name) for name in wanted}
-    if found != wanted:
-        raise ConfigError(f"{weights} is not of this environment: it has {found}, needed is {wanted}.")
-
-
-def _load(run: Path, *, trust: bool) -> tuple[Plan, Policy, Path]:
-    """How a run was configured, its best policy, and the file it is in."""
+def _load(run: Path, opponents: Sequence[str], *, trust: bool) -> tuple[Plan, Policy, Path]:
+    """How a run was configured, whom its policy is to play against now, its best policy, and the file that is in."""
     plan, _ = plan_of(run, trust=trust)
+    if opponents:
+        evaluation = replace(plan.evaluation, opponents=list(opponents), tasks=None)
+        plan = replace(plan, evaluation=evaluation)
     weights = find_weights(run)
     return plan, load_policy(weights), weights

@@ -7,6 +7,8 @@ True
 
 import gymnasium as _gymnasium
 
+from cursus import recipe as _recipe
+
 __all__ = ["register_envs"]
 
 _ENTRY_POINTS = {
@@ -20,6 +22,7 @@ def register_envs() -> None:
     for name, entry_point in _ENTRY_POINTS.items():
         if name not in _gymnasium.registry:
             _gymnasium.register(name, entry_point=entry_point)
+    _recipe.register_recipe("cursus/Hockey-v0", "cursus.envs.hockey.recipe:HockeyRecipe")
 
 
 register_envs()

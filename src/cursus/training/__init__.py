@@ -1,10 +1,9 @@
-"""Training an agent under a curriculum: plans, the loop, callbacks, opponents, evaluation, plots and videos."""
+"""Training an agent in an environment under a curriculum: plans, the loop, callbacks, opponents, evaluation, videos."""
 
-from cursus.training.callbacks import Training
+from cursus.training.callbacks import Callback, Training
 from cursus.training.evaluate import Score, evaluate
-from cursus.training.hockey import hockey_tasks
-from cursus.training.loop import train_agent
+from cursus.training.learner import train_agent
 from cursus.training.opponents import Opponents
 from cursus.training.run import TrainResult, train
 
-__all__ = ["Opponents", "Score", "TrainResult", "Training", "evaluate", "hockey_tasks", "train", "train_agent"]
+__all__ = ["Callback", "Opponents", "Score", "TrainResult", "Training", "evaluate", "train", "train_agent"]

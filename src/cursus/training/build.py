@@ -1,4 +1,4 @@
-"""Builds curriculum and environments from a training plan."""
+"""Builds curriculum, environments and evaluation tasks from a training plan."""
 
 from __future__ import annotations
 
@@ -10,78 +10,77 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from cursus.curricula import Curriculum, League, Phase, Phases, Practice
+from cursus.curricula import Curriculum, League, Phase, Phases, Practice, Uniform
 from cursus.curricula.league import ARCHIVE, LATEST
-from cursus.envs.hockey import HockeyEnv, Mode
 from cursus.errors import ConfigError
-from cursus.tasks import Drills
-from cursus.training.hockey import drill
-from cursus.training.opponents import is_learned
-from cursus.training.plan import HOCKEY, EnvironmentPlan, LeaguePlan, Plan
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
+from cursus.recipe import OPPONENT, Recipe, is_learned
+from cursus.tasks import Drills, Levels, Named, TaskSpace
+from cursus.training.evaluate import Tasks
+from cursus.training.opponents import PolicyOpponents
+from cursus.training.plan import EnvironmentPlan, LeaguePlan, Plan
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, SetTask
 
-_MOST_TASKS = 100_000
-_LONGEST_GAME = 251
-
-_ANCHORS = {"weak": 1000.0, "strong": 1085.0}  # the difference is that of 800 games of the scripted players
+_LOOKED_AT = 10_000
+"""How many tasks of a large space are looked at, to see whom they are played against."""
+_MOST_LABELS, _MOST_VARIANTS = 12, 50
 
 
 def build_curriculum(plan: Plan) -> Curriculum:
-    """The curriculum of a plan: its own, or one of its phases; in a league where earlier selves are met."""
+    """The curriculum of a plan: its own, or one of its phases; in a league where earlier selves are met.
+
+    Without any, there is one task: the environment as it is.
+    """
     curriculum = plan.curriculum
-    if curriculum is None:
-        tasks = Drills([drill(phase, plan.training.reward_scale) for phase in plan.phases])
+    if plan.phases:
+        tasks = Drills([each.drill(plan.training.reward_scale) for each in plan.phases])
         curriculum = Phases(
             [Phase(each.name, Practice(tasks, each.name), each.episodes, each.steps, each.gate) for each in plan.phases]
         )
-    return _with_league(curriculum, plan.league) if plan.plays_hockey else curriculum
+    if curriculum is None:
+        return Uniform(Named(["all"]))
+    recipe = plan.environment.recipe
+    return _with_league(curriculum, plan.league, recipe) if recipe.has_opponents else curriculum
 
 
-def _with_league(curriculum: Curriculum, plan: LeaguePlan) -> Curriculum:
+def _with_league(curriculum: Curriculum, plan: LeaguePlan, recipe: Recipe) -> Curriculum:
     """The curriculum, in a league if one of its tasks asks for an earlier self."""
-    named = [] if isinstance(curriculum, League) else opponents_of(curriculum)
+    named = [] if isinstance(curriculum, League) else _opponents_of(curriculum.tasks)
     if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
         return curriculum
     settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
-    settings |= {"skill_range": plan.skill_range, "rated": {"mode": str(Mode.NORMAL)}}
-    return League(curriculum, baselines=list(_ANCHORS), anchors=_ANCHORS, **settings)
+    settings |= {"skill_range": plan.skill_range, "rated": recipe.rated, "anchors": recipe.anchors}
+    return League(curriculum, baselines=list(recipe.anchors) or list(recipe.opponents), **settings)
 
 
-def opponents_of(curriculum: Curriculum) -> list[str]:
-    """Every opponent that tasks of a curriculum name."""
-    tasks = curriculum.tasks
+def _opponents_of(tasks: TaskSpace) -> list[str]:
+    """Every opponent that tasks name; of a large space a part is looked at."""
     if isinstance(tasks, Drills):
-        found = [params.get("opponent") for drill in tasks.drills for params in drill.options.values()]
+        params = [each for drill in tasks.drills for each in drill.options.values()]
     else:
-        if tasks.size > _MOST_TASKS:
-            raise ConfigError(
-                f"{tasks.size:,} tasks are too many to see whom they are played against: at most {_MOST_TASKS:,}."
-            )
-        found = [each.params.get("opponent") for each in tasks if isinstance(each.params, Mapping)]
+        params = [tasks[task].params for task in _spread(tasks.size, _LOOKED_AT)]
+    found = [each.get(OPPONENT) for each in params if isinstance(each, Mapping)]
     return list(dict.fromkeys(name for name in found if isinstance(name, str)))
+
+
+def _spread(size: int, most: int) -> list[int]:
+    """Up to so many ids of tasks, evenly over all of them."""
+    return sorted({index * size // min(most, size) for index in range(min(most, size))})
 
 
 def external_names(curriculum: Curriculum) -> list[str]:
     """The opponents of a curriculum that act from outside the game."""
     if isinstance(curriculum, League):
         return external_names(curriculum.parts()[0]) + curriculum.archive
-    return [name for name in opponents_of(curriculum) if is_learned(name)]
+    return [name for name in _opponents_of(curriculum.tasks) if is_learned(name)]
 
 
 def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] = (), render_mode: str | None = None) -> Any:
-    """One environment of a plan."""
-    if plan.id == HOCKEY:
-        fineness: dict[str, Any] = {"fineness": plan.fineness} if discrete else {}
-        chosen: dict[str, Any] = {"keep_mode": plan.keep_mode, "discrete": discrete, **fineness, **plan.settings}
-        try:
-            env: gymnasium.Env[Any, Any] = HockeyEnv(external=external, render_mode=render_mode, **chosen)
-        except TypeError as error:
-            raise ConfigError(f"environment.settings: {error}.") from None
-        longest = plan.max_episode_steps
-        return gymnasium.wrappers.TimeLimit(env, longest) if longest is not None and longest < _LONGEST_GAME else env
+    """One environment of a plan, with actions from -1 to 1 where they are strengths."""
+    settings = {**plan.settings, **plan.recipe.env_settings(discrete=discrete, external=external)}
+    if render_mode is not None:
+        settings["render_mode"] = render_mode
     try:
-        rendered = {} if render_mode is None else {"render_mode": render_mode}
-        env = gymnasium.make(plan.id, plan.max_episode_steps, disable_env_checker=True, **rendered, **plan.settings)
+        env: Any = gymnasium.make(plan.id, plan.max_episode_steps, disable_env_checker=True, **settings)
     except ModuleNotFoundError as error:
         missing = getattr(error.__cause__, "name", None) or error.name
         raise ConfigError(
@@ -89,9 +88,17 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
         ) from None
     except (gymnasium.error.Error, TypeError) as error:
         raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
-    if isinstance(env.action_space, spaces.Box):
+    space = env.action_space
+    if isinstance(space, spaces.Box) and not (np.all(space.low == -1.0) and np.all(space.high == 1.0)):
         env = gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
     return env
+
+
+def evaluation_env(plan: Plan, render_mode: str | None = None) -> Any:
+    """An environment to evaluate a policy in, where opponents of `checkpoint:PATH` act by themselves."""
+    chosen = [name for name in plan.evaluation.opponents or () if is_learned(name)]
+    env = make_env(plan.environment, discrete=plan.agent.discrete, external=chosen, render_mode=render_mode)
+    return PolicyOpponents(env, chosen) if chosen else env
 
 
 def success_of(plan: EnvironmentPlan) -> ReadSuccess:
@@ -103,3 +110,34 @@ def success_of(plan: EnvironmentPlan) -> ReadSuccess:
 
 def _returned(least: float, info: Mapping[str, Any]) -> bool:
     return bool(info["episode"]["r"] >= least)
+
+
+def set_task_of(plan: Plan) -> SetTask:
+    """How tasks reach the environment."""
+    has_tasks = plan.curriculum is not None or plan.phases
+    return None if has_tasks and not plan.environment.ignore_task else "ignore"
+
+
+def evaluation_tasks(plan: Plan) -> Tasks:
+    """What a policy of this plan is evaluated in: see `EvaluationPlan`."""
+    recipe, evaluation = plan.environment.recipe, plan.evaluation
+    if set_task_of(plan) == "ignore":
+        return {name: [None] for name in evaluation.tasks or (plan.environment.id.rpartition("/")[2],)}
+    if evaluation.tasks is not None:
+        return {name: [params] for name, params in evaluation.tasks.items()}
+    tasks = None if plan.curriculum is None else plan.curriculum.tasks
+    if isinstance(tasks, Levels) and tasks.held_out is not None:
+        return tasks.held_out.variants()
+    if recipe.has_opponents or tasks is None:
+        return recipe.evaluation_tasks(evaluation.opponents) or {each.name: [each.params] for each in plan.phases}
+    return _tasks_by_label(tasks)
+
+
+def _tasks_by_label(tasks: TaskSpace) -> dict[str, list[Any]]:
+    """Some tasks of every label; where there are many labels, some of all alike."""
+    found: dict[str, list[Any]] = {}
+    for task in _spread(tasks.size, _LOOKED_AT):
+        found.setdefault(tasks.label(task), []).append(task)
+    if len(found) > _MOST_LABELS:
+        found = {"tasks": [task for label in found.values() for task in label]}
+    return {label: [tasks[ids[index]].params for index in _spread(len(ids), _MOST_VARIANTS)] for label, ids in found.items()}

@@ -11,16 +11,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cursus.curricula import Curriculum, League
 from cursus.errors import CursusError, StateError
-from cursus.metrics import CsvWriter, CurriculumStatistics, JsonlWriter, Rollup, Writers
+from cursus.metrics import CurriculumStatistics, Rollup
+from cursus.metrics.writers import Writer, make_writers
 from cursus.statistics import wilson, z_of
 from cursus.teacher import Teacher
 from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
+
+if TYPE_CHECKING:
+    from cursus.training.evaluations import Evaluation
 
 _ENTERED = {"phase": "next", "promotion": "to", "demotion": "to", "stage": "to"}
 _RECENT = 100
@@ -52,13 +56,54 @@ class Training:
     """Whether the curriculum is completed."""
     metrics: dict[str, float] = field(default_factory=dict)
     """The newest row of metrics."""
+    evaluation: Evaluation | None = None
+    """The newest evaluation."""
 
 
-class Callback(Protocol):
-    """What a training loop calls after every step, and what may add metrics, such as an evaluation in the background."""
+class Callback:
+    """What a training calls. Override what you need.
 
-    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
-        """Metrics to report after `steps` steps of environments, if there are any; `save` writes a checkpoint."""
+    >>> class StopAtNoon(Callback):
+    ...     def on_report(self, now):
+    ...         print(now.steps, now.phase, now.mean_return)
+    """
+
+    def on_start(self, now: Training) -> None:
+        """The first step is about to be done.
+
+        Args:
+            now: how the training stands.
+        """
+
+    def on_step(self, now: Training, save: Callable[[], Path | None]) -> Mapping[str, float]:
+        """All environments have done a step (with Stable-Baselines3: a rollout). Metrics to report now, if there are any.
+
+        Args:
+            now: how the training stands.
+            save: writes a checkpoint, and gives its path; None without a run folder.
+        """
+        return {}
+
+    def on_decision(self, decision: Decision) -> None:
+        """The curriculum has decided something.
+
+        Args:
+            decision: with its evidence.
+        """
+
+    def on_report(self, now: Training) -> None:
+        """A row of metrics was written.
+
+        Args:
+            now: how the training stands, with the row as `now.metrics`.
+        """
+
+    def on_end(self, now: Training) -> None:
+        """The training is over, and everything is saved.
+
+        Args:
+            now: how the training stands.
+        """
 
 
 def entered(decision: Decision) -> str | None:
@@ -136,7 +181,7 @@ class Reporter:
         """Of episodes that have ended."""
         self.losses = Rollup(prefix="train/")
         """What updates measured."""
-        self._writers: Writers | None = None
+        self._writers: list[Writer] = []
         self.reported = -1
         """The step of the newest row."""
 
@@ -150,14 +195,14 @@ class Reporter:
         self.infos.load(state["infos"])
         self.losses.load(state["losses"])
 
-    def open(self, stack: ExitStack, run: Path | None) -> None:
-        """Write rows into the run folder from here on, and nowhere without one. Rows that were set aside are cut off."""
+    def open(self, stack: ExitStack, run: Path | None, outputs: Sequence[str] = (), more: Sequence[Writer] = ()) -> None:
+        """Write rows from here on: into the run folder, also in the forms of `outputs`, and to `more`.
+
+        Rows that were set aside are cut off.
+        """
+        self._writers = list(more)
         if run is not None:
-            rows = (
-                JsonlWriter(run / "metrics.jsonl", resume=self.reported),
-                CsvWriter(run / "metrics.csv", resume=self.reported),
-            )
-            self._writers = stack.enter_context(Writers(*rows))
+            self._writers.append(stack.enter_context(make_writers(run, ["csv", *outputs], resume=self.reported)))
 
     def start(self, now: Training) -> None:
         """Time passes from here on."""
@@ -194,8 +239,8 @@ class Reporter:
         }
         if isinstance(self._teacher.curriculum, League):
             now.metrics["progress/rating"] = self._teacher.curriculum.rating
-        if self._writers is not None:
-            self._writers.write(now.steps, now.metrics)
+        for writer in self._writers:
+            writer.write(now.steps, now.metrics)
         self._timer = (time.perf_counter(), now.steps, now.updates)
         self.reported = now.steps
 

@@ -1,4 +1,4 @@
-"""Evaluation of a policy: the same seeded games for every policy, won, drawn and lost with intervals."""
+"""Evaluation of a policy: the same seeded episodes for every policy, success with its interval, and mean return."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Protocol, TypeAlias
 
@@ -19,7 +18,7 @@ from cursus.randomness import check_seed
 from cursus.settings import check_count
 from cursus.statistics import wilson, z_of
 from cursus.tasks import Discrete, Task
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, SetTask, TaskInterface, reset_with_task
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface, reset_with_task
 
 MakeEnv: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 Tasks: TypeAlias = Mapping[str, Sequence[Any]]
@@ -37,88 +36,79 @@ class BatchPolicy(Protocol):
         """An action for each row of observations."""
 
 
-class GameOutcome(StrEnum):
-    """How a game ended."""
-
-    WON = "won"
-    DRAWN = "drawn"
-    LOST = "lost"
-
-
 @dataclass(frozen=True)
 class Score:
     """What the games of one name came to.
 
-    >>> score = Score("weak", games=200, wins=122, draws=41, losses=37, mean_return=4.2, mean_length=120.0)
+    >>> score = Score("six doors", games=200, successes=122, mean_return=4.2, mean_length=120.0)
     >>> score.text
-    'weak: 61.0 % won (54.1–67.5), 20.5 % drawn, 18.5 % lost of 200'
+    'six doors: 61.0 % success (54.1–67.5), mean return 4.20, of 200'
     """
 
     name: str
     """The name in `tasks`."""
     games: int
     """Games played."""
-    wins: int
-    """Games won."""
-    draws: int
-    """Games that nobody won."""
-    losses: int
-    """Games lost."""
+    successes: int | None
+    """Games that succeeded (were won); None where the environment does not say."""
     mean_return: float
     """Sum of rewards, averaged over games."""
     mean_length: float
     """Steps, averaged over games."""
+    draws: int | None = None
+    """Games that nobody won; None where there is no such thing."""
 
     @property
-    def win_rate(self) -> float:
-        """The share of games that were won."""
-        return self.wins / self.games
+    def success_rate(self) -> float | None:
+        """The share of games that succeeded."""
+        return None if self.successes is None else self.successes / self.games
 
     @property
-    def draw_rate(self) -> float:
+    def success_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the success rate (Wilson)."""
+        return None if self.successes is None else wilson(self.successes, self.games, _CONFIDENCE_Z)
+
+    @property
+    def draw_rate(self) -> float | None:
         """The share of games that nobody won."""
-        return self.draws / self.games
+        return None if self.draws is None else self.draws / self.games
 
     @property
-    def loss_rate(self) -> float:
-        """The share of games that were lost."""
-        return self.losses / self.games
+    def loss_rate(self) -> float | None:
+        """The share of games that were lost, where there are draws."""
+        return None if self.draws is None else 1.0 - ((self.successes or 0) + self.draws) / self.games
 
     @property
-    def win_interval(self) -> tuple[float, float]:
-        """The 95 % interval of the win rate (Wilson)."""
-        return wilson(self.wins, self.games, _CONFIDENCE_Z)
-
-    @property
-    def draw_interval(self) -> tuple[float, float]:
-        """The 95 % interval of the draw rate (Wilson)."""
-        return wilson(self.draws, self.games, _CONFIDENCE_Z)
-
-    @property
-    def loss_interval(self) -> tuple[float, float]:
-        """The 95 % interval of the loss rate (Wilson)."""
-        return wilson(self.losses, self.games, _CONFIDENCE_Z)
+    def value(self) -> tuple[float, float]:
+        """By which policies are compared: success, where a draw counts half, and then the mean return."""
+        return (self.success_rate or 0.0) + (self.draw_rate or 0.0) / 2, self.mean_return
 
     @property
     def text(self) -> str:
         """One line for people."""
-        low, high = self.win_interval
-        won, drawn, lost = (f"{100 * rate:.1f} %" for rate in (self.win_rate, self.draw_rate, self.loss_rate))
-        return f"{self.name}: {won} won ({100 * low:.1f}–{100 * high:.1f}), {drawn} drawn, {lost} lost of {self.games}"
+        if self.success_rate is None or self.success_interval is None:
+            return f"{self.name}: mean return {self.mean_return:.2f} of {self.games}"
+        low, high = (f"{100 * bound:.1f}" for bound in self.success_interval)
+        succeeded = f"{100 * self.success_rate:.1f} %"
+        if self.draw_rate is None or self.loss_rate is None:
+            return f"{self.name}: {succeeded} success ({low}–{high}), mean return {self.mean_return:.2f}, of {self.games}"
+        drawn, lost = (f"{100 * rate:.1f} %" for rate in (self.draw_rate, self.loss_rate))
+        return f"{self.name}: {succeeded} won ({low}–{high}), {drawn} drawn, {lost} lost of {self.games}"
 
     def metrics(self) -> dict[str, float]:
         """The same as metrics, named `evaluation/<name>/…`."""
-        low, high = self.win_interval
+        low, high = self.success_interval or (None, None)
         found = {
-            "win_rate": self.win_rate,
-            "win_low": low,
-            "win_high": high,
+            "success_rate": self.success_rate,
+            "success_low": low,
+            "success_high": high,
             "draw_rate": self.draw_rate,
             "loss_rate": self.loss_rate,
             "mean_return": self.mean_return,
+            "mean_length": self.mean_length,
             "games": float(self.games),
         }
-        return {f"evaluation/{self.name}/{key}": value for key, value in found.items()}
+        return {f"evaluation/{self.name}/{key}": value for key, value in found.items() if value is not None}
 
 
 def evaluate(
@@ -131,6 +121,7 @@ def evaluate(
     seed: int = 0,
     deterministic: bool = True,
     success: ReadSuccess = SUCCESS_KEYS,
+    score: ReadScore = None,
     set_task: SetTask = None,
 ) -> list[Score]:
     """Play `games` games of every name in `tasks`, and count: a `Score` for each name.
@@ -139,24 +130,25 @@ def evaluate(
     its own that depends on `seed`, the name and `g` alone. So every policy plays the same games, whatever `num_envs` is, and
     variants share them equally; where the division leaves a rest, the first ones get one more each.
 
-    A game is won if it succeeded (see `cursus.make_vec` on `success`). Otherwise `winner` in its final info decides: below 0
-    it is lost, else drawn. Without a `winner`, a game that terminated is lost and one that was truncated is drawn.
+    Where nothing says whether an episode succeeded, there is only its return. Where there is a `score`, a game that did not
+    succeed but has one above 0 was drawn.
 
     All games that are under way act in one call of `act_batch`, with at least 16 rows; those beyond the games are copies.
 
     Args:
         policy: anything with `act_batch(observations, deterministic=…)`.
         make_env: makes a new Gymnasium environment at each call.
-        tasks: for each name the variants of a task, such as its two starting sides; see `hockey_tasks`.
+        tasks: for each name the variants of a task, such as its two starting sides.
         games: of each name, at least 1 (default 100).
         num_envs: games that are played at a time, at least 1 (default 16).
         seed: of all games (default 0).
         deterministic: act without exploring (default true).
         success: how the final info says that an episode succeeded (default `is_success` or `success`).
+        score: how it says what a game came to, from 0 for one that was lost to 1 (default None: there are no draws).
         set_task: how a task reaches an environment, as in `cursus.make_vec` (default None: `reset(options={"task": task})`).
     """
     check_evaluation(tasks, games=games, num_envs=num_envs, seed=seed)
-    interface = TaskInterface(Discrete(1), set_task=set_task, success=success)
+    interface = TaskInterface(Discrete(1), set_task=set_task, success=success, score=score)
     planned = [PlannedGame.planned(name, variants, number, seed) for name, variants in tasks.items() for number in range(games)]
     with ExitStack() as stack:
         game_envs = [GameEnv(_made(make_env, stack), interface) for _ in range(min(num_envs, len(planned)))]
@@ -164,7 +156,10 @@ def evaluate(
             raise SettingsError("make_env gave the same environment twice. It must make a new one at each call.")
         results = _play(policy, game_envs, planned, deterministic)
     ordered = [results[game] for game in planned]
-    return [_score(name, ordered[index * games : (index + 1) * games]) for index, name in enumerate(tasks)]
+    return [
+        _score(name, ordered[index * games : (index + 1) * games], has_draws=score is not None)
+        for index, name in enumerate(tasks)
+    ]
 
 
 def check_evaluation(tasks: Tasks, *, games: int, num_envs: int, seed: int) -> None:
@@ -173,7 +168,7 @@ def check_evaluation(tasks: Tasks, *, games: int, num_envs: int, seed: int) -> N
     check_count("num_envs", num_envs)
     check_seed(seed)
     if not isinstance(tasks, Mapping) or not tasks:
-        raise SettingsError(f"tasks={tasks!r:.80} must map at least one name to variants. See hockey_tasks().")
+        raise SettingsError(f"tasks={tasks!r:.80} must map at least one name to variants of a task.")
     for name, variants in tasks.items():
         if not isinstance(variants, Sequence) or isinstance(variants, str) or not variants:
             raise SettingsError(f"tasks[{name!r}]={variants!r:.80} must be a list with at least one variant of the task.")
@@ -208,9 +203,19 @@ class PlannedGame:
 class GameResult:
     """How a game ended, with the sum of its rewards and its steps."""
 
-    outcome: GameOutcome
+    success: bool | None
+    """None where nothing says it."""
+    drawn: bool
     total: float
     length: int
+
+    def outcome(self, *, is_match: bool) -> str:
+        """In one word: how a match ended, or whether an episode succeeded; its return, where nothing says it."""
+        if self.success is None:
+            return f"return {self.total:.1f}"
+        if is_match:
+            return "won" if self.success else "drawn" if self.drawn else "lost"
+        return "success" if self.success else "failure"
 
 
 class GameEnv:
@@ -237,33 +242,40 @@ class GameEnv:
         with _blame(self.game, "step"):
             self.observation, reward, terminated, truncated, info = self.env.step(action)
             self._rewards.append(float(reward))
-        return self._result(terminated, info) if terminated or truncated else None
+        return self._result(info) if terminated or truncated else None
 
-    def _result(self, terminated: bool, info: dict[str, Any]) -> GameResult:
+    def _result(self, info: dict[str, Any]) -> GameResult:
         total = float(np.sum(self._rewards))
         if not np.isfinite(total):
             raise ResultError(f"{self.game} has a return of {total}: a reward was no finite number.")
         told = {"episode": {"r": total, "l": len(self._rewards)}, **info}  # as vector environments do
+        if not self._interface.says_success(told):
+            return GameResult(None, False, total, len(self._rewards))
         try:
-            won, _ = self._interface.read_result(told)
+            success, score = self._interface.read_result(told)
         except ResultError as error:
             raise ResultError(f"{self.game}: {error}") from error
-        lost = info["winner"] < 0 if "winner" in info else terminated
-        outcome = GameOutcome.WON if won else GameOutcome.LOST if lost else GameOutcome.DRAWN
-        return GameResult(outcome, total, len(self._rewards))
+        return GameResult(success, not success and score > 0.0, total, len(self._rewards))
 
 
 def act(policy: BatchPolicy, game_envs: Sequence[GameEnv], deterministic: bool) -> NDArray[Any]:
     """An action for every game, from one call."""
     rows = [game_env.observation for game_env in game_envs]
     rows += rows[-1:] * (_LEAST_ROWS - len(rows))
-    actions = np.asarray(policy.act_batch(np.stack(rows), deterministic=deterministic))
+    actions = np.asarray(policy.act_batch(stacked(rows), deterministic=deterministic))
     if actions.ndim == 0 or len(actions) != len(rows):
         raise SettingsError(f"the policy gave actions of shape {actions.shape} for {len(rows)} observations: one each is due.")
     if actions.dtype.kind == "f" and not np.isfinite(actions).all():
         row = int(np.argmin(np.isfinite(actions).reshape(len(rows), -1).all(axis=1)))
         raise ResultError(f"the policy's action in {game_envs[min(row, len(game_envs) - 1)].game} is {actions[row]}.")
     return actions[: len(game_envs)]
+
+
+def stacked(rows: Sequence[Any]) -> Any:
+    """Observations of several environments as one batch; those that are mappings key by key."""
+    if isinstance(rows[0], Mapping):
+        return {key: stacked([row[key] for row in rows]) for key in rows[0]}
+    return np.stack(rows)
 
 
 def _play(
@@ -296,16 +308,15 @@ def _made(make_env: MakeEnv, stack: ExitStack) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def _score(name: str, results: Sequence[GameResult]) -> Score:
-    outcomes = [result.outcome for result in results]
+def _score(name: str, results: Sequence[GameResult], *, has_draws: bool) -> Score:
+    says = any(result.success is not None for result in results)
     return Score(
         name,
         games=len(results),
-        wins=outcomes.count(GameOutcome.WON),
-        draws=outcomes.count(GameOutcome.DRAWN),
-        losses=outcomes.count(GameOutcome.LOST),
+        successes=sum(bool(result.success) for result in results) if says else None,
         mean_return=float(np.mean([result.total for result in results])),
         mean_length=float(np.mean([result.length for result in results])),
+        draws=sum(result.drawn for result in results) if says and has_draws else None,
     )
 
 

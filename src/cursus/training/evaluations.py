@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
+from math import inf
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -27,8 +29,9 @@ from cursus.errors import CursusError, MetricsWarning, SettingsError, WorkerErro
 from cursus.metrics import JsonlWriter, read_metrics
 from cursus.runs.checkpoint import list_checkpoints
 from cursus.settings import check_count
+from cursus.training.callbacks import Callback, Training
 from cursus.training.evaluate import MakeEnv, Score, Tasks, check_evaluation, evaluate
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask
 from cursus.vector.transfer import Parcel, pack, unpack
 
 _NICENESS = 10
@@ -47,13 +50,20 @@ class Evaluation:
     seconds: float
     """How long its games took."""
 
+    @property
+    def value(self) -> tuple[float, float]:
+        """By which it is compared with others: that of its scores, on average."""
+        values = [score.value for score in self.scores]
+        success, returned = (sum(each) / len(values) for each in zip(*values, strict=True))
+        return success, returned
+
     def metrics(self) -> dict[str, float]:
         """Those of all scores."""
         return {name: value for score in self.scores for name, value in score.metrics().items()}
 
 
 class BackgroundEvaluator:
-    """Evaluates the weights that are submitted, one after the other, with the results that `evaluate` would give.
+    """Evaluates the weights that are submitted, one after the other, with the results that `evaluate_step` would give.
 
     `poll` gives what is finished and never waits. An evaluation that fails is an error there, with the traceback of the
     other process; those before and after it are given as well, at this call or the next. A process that died is an error
@@ -73,17 +83,19 @@ class BackgroundEvaluator:
         seed: int = 0,
         deterministic: bool = True,
         success: ReadSuccess = SUCCESS_KEYS,
+        score: ReadScore = None,
+        set_task: SetTask = None,
     ) -> None:
         check_evaluation(tasks, games=games, num_envs=num_envs, seed=seed)
         plan: dict[str, Any] = {"make_env": make_env, "tasks": tasks, "games": games, "num_envs": num_envs, "seed": seed}
+        plan |= {"deterministic": deterministic, "success": success, "score": score, "set_task": set_task}
         context = multiprocessing.get_context("spawn")
         self._outstanding: deque[int] = deque()
         self._arrived: deque[Evaluation | WorkerError] = deque()
         self._lost: WorkerError | None = None
         self._closed = False
         self._connection, theirs = context.Pipe()
-        parcel = Parcel({**plan, "deterministic": deterministic, "success": success})
-        self._process = context.Process(target=_serve, args=(parcel, theirs), name="cursus evaluator", daemon=True)
+        self._process = context.Process(target=_serve, args=(Parcel(plan), theirs), name="cursus evaluator", daemon=True)
         try:
             _start(self._process)
         except BaseException:
@@ -219,32 +231,50 @@ def _evaluated(step: int, weights: Path, plan: Mapping[str, Any]) -> Evaluation:
     from cursus.agents import load_policy
 
     torch.set_num_threads(1)
+    return evaluate_step(step, load_policy(weights), weights, plan)
+
+
+def evaluate_step(step: int, policy: Policy, weights: Path, plan: Mapping[str, Any]) -> Evaluation:
+    """Evaluate a policy in games of its own, which no other step has: whoever is best was not best at one set of games.
+
+    Args:
+        step: when the policy was taken.
+        policy: what acts.
+        weights: the file that it is in.
+        plan: keyword arguments of `evaluate`.
+    """
     begin = time.perf_counter()
-    scores = evaluate(load_policy(weights), **plan)
-    return Evaluation(step, scores, weights, time.perf_counter() - begin)
+    own = int.from_bytes(blake2b(f"{plan['seed']} {step}".encode(), digest_size=6).digest())
+    return Evaluation(step, evaluate(policy, **{**plan, "seed": own}), weights, time.perf_counter() - begin)
 
 
 _LOOK_S = 0.05
 BEST, LAST = "best.safetensors", "last.safetensors"
+_VALUE = ("evaluation/score", "evaluation/mean_return")
+_NOTHING = (-1.0, -inf)
+_AGAIN = -1
+"""The step whose games the best weights play in the end: no training has one like it."""
 
 
-class Learner(Protocol):
+class Freezable(Protocol):
     """What can be evaluated while it learns."""
 
     def freeze(self) -> Policy:
         """What acts, as it is now."""
 
 
-class Evaluations:
-    """Plays with the weights of every so many steps, keeps those that scored best, and their whole checkpoint.
+class Evaluations(Callback):
+    """Callback: plays with the weights of every so many steps, keeps those that scored best, and their whole checkpoint.
 
-    The score is wins plus half the draws, over all tasks. Results are in `evaluations.jsonl` and, when they have come, in the
-    metrics. A resumed run goes on with what it knew when its checkpoint was written.
+    The score is the success rate, a draw counting half, over all tasks; where it is equal, the mean return decides. Every
+    evaluation plays games of its own, and `best_again` plays others with the best weights, so that nobody is praised for luck.
+    Results are in `evaluations.jsonl` and, when they have come, in the metrics. A resumed run goes on with what it knew when
+    its checkpoint was written.
     """
 
     def __init__(
         self,
-        agent: Learner,
+        agent: Freezable,
         run: Path,
         make_env: MakeEnv,
         tasks: Tasks,
@@ -255,10 +285,12 @@ class Evaluations:
         background: bool = True,
         resumed_at: int = -1,
         success: ReadSuccess = SUCCESS_KEYS,
+        score: ReadScore = None,
+        set_task: SetTask = None,
     ) -> None:
         self._agent, self._run, self._every = agent, run, every
         self._settings: dict[str, Any] = {"make_env": make_env, "tasks": tasks, "games": games, "seed": seed}
-        self._settings["success"] = success
+        self._settings |= {"success": success, "score": score, "set_task": set_task}
         self._stack = ExitStack()
         self._background: BackgroundEvaluator | None = None
         self._in_background = background
@@ -267,7 +299,7 @@ class Evaluations:
         path = run / "evaluations.jsonl"
         known = list(read_metrics(path)) if path.exists() and resumed_at >= 0 else []
         known = [row for row in known if row["step"] <= resumed_at]
-        self._best = max((row.get("evaluation/score", -1.0) for row in known), default=-1.0)
+        self._best = max((tuple(row[key] for key in _VALUE) for row in known if _VALUE[0] in row), default=_NOTHING)
         self._known = {int(row["step"]) for row in known}
         self._left_over = self._tidy(resumed_at)
         self._asked = max([0, *self._known, *self._left_over])
@@ -294,12 +326,15 @@ class Evaluations:
         """The one that came last."""
         return self._done[-1] if self._done else None
 
-    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+    def on_step(self, now: Training, save: Callable[[], Path | None]) -> dict[str, float]:
         """Begin an evaluation if one is due; the metrics of one that has come."""
-        if self._every and steps // self._every > self._asked // self._every:
-            self._asked = steps
-            return self._take([*self._come(), *self._again(), *self._begin(steps, save())])
-        return self._take([*self._come(), *self._again()])
+        come = [*self._come(), *self._again()]
+        if self._every and now.steps // self._every > self._asked // self._every:
+            self._asked = now.steps
+            come += self._begin(now.steps, save())
+        metrics = self._take(come)
+        now.evaluation = self.latest
+        return metrics
 
     def _again(self) -> list[Evaluation]:
         """What was under way when the run was stopped."""
@@ -343,25 +378,25 @@ class Evaluations:
 
     def _play(self, steps: int) -> list[Evaluation]:
         """Evaluate saved weights now; if that fails, training goes on without it."""
-        begin, weights = time.perf_counter(), self._weights(steps)
+        weights = self._weights(steps)
         try:
-            scores = evaluate(load_policy(weights), **self._settings)
+            return [evaluate_step(steps, load_policy(weights), weights, self._settings)]
         except CursusError as error:
             warnings.warn(f"the weights of step {steps:,} were not evaluated: {error}", MetricsWarning, stacklevel=4)
             weights.unlink(missing_ok=True)
             self._candidate(steps).unlink(missing_ok=True)
             return []
-        return [Evaluation(steps, scores, weights, time.perf_counter() - begin)]
 
     def _take(self, come: list[Evaluation]) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for evaluation in come:
-            score = sum(each.win_rate + each.draw_rate / 2 for each in evaluation.scores) / len(evaluation.scores)
-            metrics = {"evaluation/step": float(evaluation.step), "evaluation/score": score, **evaluation.metrics()}
+            value = evaluation.value
+            metrics = {"evaluation/step": float(evaluation.step), **dict(zip(_VALUE, value, strict=True))}
+            metrics |= evaluation.metrics()
             self._writer.write(evaluation.step, metrics)
             self._done.append(evaluation)
-            self._keep(evaluation, is_best=score > self._best)
-            self._best = max(score, self._best)
+            self._keep(evaluation, is_best=value > self._best)
+            self._best = max(value, self._best)
         return metrics
 
     def _keep(self, evaluation: Evaluation, *, is_best: bool) -> None:
@@ -387,6 +422,13 @@ class Evaluations:
             self._agent.freeze().save(self._weights(steps))
             _link(list_checkpoints(self._run / "checkpoints")[-1], self._candidate(steps))
             self._take(self._play(steps))
+
+    def best_again(self) -> Evaluation | None:
+        """The best weights in other games than those they were chosen for; None if there are none."""
+        weights = self._run / "weights" / BEST
+        if not weights.exists():
+            return None
+        return evaluate_step(_AGAIN, load_policy(weights), weights, self._settings)
 
     def close(self) -> None:
         """End what is under way. A resumed run takes it up again."""

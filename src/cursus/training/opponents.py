@@ -7,24 +7,21 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from cursus._files import make_folder
 from cursus.agents import Agent, Policy, load_policy
+from cursus.agents.spaces import is_same, read_space, write_space
 from cursus.curricula.league import ARCHIVE, LATEST
-from cursus.errors import CheckpointError, SettingsError
+from cursus.errors import CheckpointError, ConfigError, SettingsError
+from cursus.recipe import CHECKPOINT, OPPONENT, SELF, is_learned
+from cursus.training.callbacks import Callback
 from cursus.types import Decision, IntArray, Tree
 
-SELF = "self"
-CHECKPOINT = "checkpoint:"
 _FOLDER = "archive"
-
-
-def is_learned(name: Any) -> bool:
-    """Whether an opponent of this name acts from outside the game."""
-    return isinstance(name, str) and (name in (SELF, LATEST) or name.startswith((f"{ARCHIVE}/", CHECKPOINT)))
 
 
 def find_weights(path: str | Path) -> Path:
@@ -44,7 +41,7 @@ class PlayerViews:
     def __init__(self, observation_space: Any, action_space: Any, *, players: int = 1) -> None:
         if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 1:
             raise SettingsError(f"our agents see a flat Box of numbers, not {observation_space}. Flatten it with a wrapper.")
-        self.players = players
+        self.players, self._space = players, observation_space
         self.observation_size = observation_space.shape[0] // players
         self.num_actions: int | None = None
         """How many actions there are, where they are discrete."""
@@ -59,6 +56,18 @@ class PlayerViews:
             self.action_size = action_space.shape[0] // players
         else:
             raise SettingsError(f"our agents act in Discrete spaces, or in a flat Box from -1 to 1, not in {action_space}.")
+
+    def spaces_of_one(self) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+        """What one player sees and does."""
+        low, high = (self._bound(side) for side in ("low", "high"))
+        seen = spaces.Box(low, high, dtype=self._space.dtype.type)
+        if self.num_actions:
+            return seen, spaces.Discrete(self.num_actions)
+        return seen, spaces.Box(-1.0, 1.0, (self.action_size or 0,), np.float32)
+
+    def _bound(self, side: str) -> NDArray[Any]:
+        bound: NDArray[Any] = getattr(self._space, side)[: self.observation_size]
+        return bound
 
     def own(self, observations: NDArray[Any]) -> NDArray[Any]:
         """What the learner sees."""
@@ -85,7 +94,7 @@ class PlayerViews:
         return rng.uniform(-1.0, 1.0, (num_envs, self.action_size or 0)).astype(np.float32)
 
 
-class Opponents:
+class Opponents(Callback):
     """Who plays on the other side in each environment, and what they do: one forward pass for each of them.
 
     An environment keeps its opponent for a whole episode: which snapshot `latest` or a slot of the archive means is settled
@@ -152,7 +161,7 @@ class Opponents:
     def begin(self, envs: IntArray, params: Sequence[Any]) -> None:
         """Episodes with these `params` (a task's, in order) begin in the environments `envs`."""
         for env, each in zip(envs.tolist(), params, strict=True):
-            name = each.get("opponent") if isinstance(each, Mapping) else None
+            name = each.get(OPPONENT) if isinstance(each, Mapping) else None
             self._held[env] = self._resolve(str(name)) if is_learned(name) else None
         self._let_go()
 
@@ -166,11 +175,10 @@ class Opponents:
             raise CheckpointError(f"slot {slot} of the archive is empty: nobody was put there.")
         return self._slots[slot]
 
-    def apply(self, decisions: Sequence[Decision]) -> None:
-        """Put the learner into the archive where one of these `decisions` says so."""
-        for decision in decisions:
-            if decision.kind == "snapshot":
-                self._take(int(decision.evidence["slot"]), int(decision.evidence["number"]))
+    def on_decision(self, decision: Decision) -> None:
+        """Put the learner into the archive where this `decision` says so."""
+        if decision.kind == "snapshot":
+            self._take(int(decision.evidence["slot"]), int(decision.evidence["number"]))
 
     def _take(self, slot: int, number: int) -> None:
         policy = self._agent.freeze(seed=self._seed + number + 1)
@@ -225,7 +233,8 @@ class Opponents:
         """Continue with the same opponents."""
         self._slots = {int(slot): int(number) for slot, number in state["slots"].items()}
         self._latest = None if state["latest"] is None else int(state["latest"])
-        self._held = list(state["held"])
+        if len(state["held"]) == len(self._held):
+            self._held = list(state["held"])
         self._snapshots = {}
         for number, stream in state["snapshots"].items():
             self._snapshots[int(number)] = policy = load_policy(self._file(int(number)), device=str(self._agent.device))
@@ -237,6 +246,73 @@ class Opponents:
         if self._folder is None:
             raise SettingsError("snapshots of a training without a run folder cannot be read again.")
         return self._folder / f"{number:06d}.safetensors"
+
+
+class PolicyOpponents(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A game of two whose other side is played by policies from files, where its task names one as `checkpoint:PATH`.
+
+    Args:
+        env: the game, made with these names as `external`: what both players see and do lies side by side.
+        names: of the opponents.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], names: Sequence[str]) -> None:
+        super().__init__(env)
+        self._views = PlayerViews(env.observation_space, env.action_space, players=2)
+        self.observation_space, self.action_space = self._views.spaces_of_one()
+        self._policies = {name: load_policy(find_weights(name.removeprefix(CHECKPOINT))) for name in names}
+        for name, policy in self._policies.items():
+            check_fits(policy, self.observation_space, self.action_space, name)
+        self._opponent: Policy | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a game against whom the task names.
+
+        Args:
+            seed: of the game.
+            options: with the task.
+        """
+        task = None if options is None else options.get("task")
+        params = getattr(task, "params", task)
+        self._opponent = self._policies.get(str(params.get(OPPONENT))) if isinstance(params, Mapping) else None
+        self._seen, info = super().reset(seed=seed, options=options)
+        return self._views.own(self._seen), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Both sides act.
+
+        Args:
+            action: that of player one.
+        """
+        other = self._views.blank(1)
+        if self._opponent is not None:
+            other = self._opponent.act_batch(self._views.other(self._seen)[None], deterministic=True)
+        both = self._views.join(np.asarray(action)[None], other)[0]
+        self._seen, reward, terminated, truncated, info = super().step(both)
+        return self._views.own(self._seen), reward, terminated, truncated, info
+
+
+def check_fits(policy: Policy, observation_space: Any, action_space: Any, name: object) -> None:
+    """Refuse a policy that sees or does something else than what there is in an environment.
+
+    Args:
+        policy: what would act.
+        observation_space: what there is to see.
+        action_space: what there is to do.
+        name: how the error calls the policy.
+    """
+    if "observation_space" in policy.settings:
+        given = {"observation_space": observation_space, "action_space": action_space}
+        if all(is_same(read_space(policy.settings[key]), space) for key, space in given.items()):
+            return
+        wanted: dict[str, Any] = {key: write_space(space) for key, space in given.items()}
+    else:
+        views = PlayerViews(observation_space, action_space)
+        wanted = {"observation_size": views.observation_size}
+        wanted |= {"num_actions": views.num_actions} if views.num_actions else {"action_size": views.action_size}
+    found = {key: policy.settings.get(key) for key in wanted}
+    if found != wanted:
+        raise ConfigError(f"{name} is not of this environment: it has {found}, needed is {wanted}.")
 
 
 def _check_unit(space: spaces.Box) -> None:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkable
+
+import gymnasium
 
 from cursus import config
 from cursus.agents import DDDQN, SAC, Agent
 from cursus.curricula import Curriculum
 from cursus.curricula.league import check_shares
-from cursus.envs.hockey import OPPONENTS
 from cursus.errors import ConfigError, CursusError
 from cursus.randomness import check_seed
+from cursus.recipe import PhasePlan, Recipe, recipe_for, translate
 from cursus.settings import check_count, check_kind, check_positive
-from cursus.training import legacy
-from cursus.training.hockey import PhasePlan
 from cursus.training.opponents import PlayerViews
 
 if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
 
-HOCKEY = "cursus/Hockey-v0"
 SB3 = "sb3:"
 _FROM_ENVS = ("observation_size", "num_actions", "action_size", "num_envs", "device", "seed")
 
@@ -40,8 +41,10 @@ class AgentPlan(Protocol):
     def discrete(self) -> bool:
         """Whether it chooses among actions, rather than strengths."""
 
-    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent | SB3Learner:
-        """What learns, for `num_envs` environments whose observations and actions are like `views`."""
+    def make(
+        self, env: gymnasium.Env[Any, Any], *, players: int, num_envs: int, device: str, seed: int, training: TrainingPlan
+    ) -> Agent | SB3Learner:
+        """What learns, for `num_envs` environments like `env`, which show so many sides of a game."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,11 @@ class OwnAgent:
         """Whether it chooses among actions, rather than strengths."""
         return self.kind is DDDQN
 
-    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> Agent:
-        """The agent, for environments like these."""
+    def make(
+        self, env: gymnasium.Env[Any, Any], *, players: int, num_envs: int, device: str, seed: int, training: TrainingPlan
+    ) -> Agent:
+        """The agent, for environments like this one."""
+        views = PlayerViews(env.observation_space, env.action_space, players=players)
         size = views.num_actions if self.discrete else views.action_size
         if size is None:
             raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
@@ -82,12 +88,8 @@ class EnvironmentPlan:
     return is at least `success_return`.
     """
 
-    id: str = HOCKEY
-    """As registered with Gymnasium (default hockey)."""
-    keep_mode: bool = True
-    """Hockey: whether the puck can be caught and kept (default true)."""
-    fineness: int = 2
-    """Hockey: strengths of movement for agents with discrete actions, at least 2 (default 2)."""
+    id: str
+    """As registered with Gymnasium, such as `"cursus/Keys-v0"`, or `"my_game:Env-v0"` with the module that registers it."""
     max_episode_steps: int | None = None
     """Time limit, at least 1 (default the environment's own)."""
     ignore_task: bool = False
@@ -100,23 +102,25 @@ class EnvironmentPlan:
     """Keyword arguments for making the environment."""
 
     def __post_init__(self) -> None:
-        check_kind("environment.keep_mode", self.keep_mode, bool, "true or false")
         check_kind("environment.ignore_task", self.ignore_task, bool, "true or false")
         if self.max_episode_steps is not None:
             check_count("environment.max_episode_steps", self.max_episode_steps)
         if self.success is not None and self.success_return is not None:
             raise ConfigError("environment has both success and success_return. Give one of them.")
-        own = ("keep_mode", "fineness", "max_episode_steps", "discrete", "external", "render_mode")
-        for key in own:
-            if key in self.settings:
+        follow = {*self.recipe.env_settings(discrete=False, external=["self"]), "max_episode_steps", "render_mode"}
+        for key in self.settings:
+            if key in follow:
                 raise ConfigError(f"environment.settings: {key!r} has a key of its own, or follows from the training.")
-        if self.id != HOCKEY and not (self.keep_mode and self.fineness == EnvironmentPlan.fineness):
-            raise ConfigError(f"keep_mode and fineness are for {HOCKEY}, not for {self.id}.")
+
+    @property
+    def recipe(self) -> Recipe:
+        """What is known of this environment."""
+        return recipe_for(self.id)
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long, how often, how much. Without `steps` and `minutes` a training ends with its curriculum."""
+    """How long, how often, how much. Without `steps` and `minutes` a training ends when its curriculum is completed."""
 
     steps: int | None = None
     """Steps of environments in all, at least 1 (default no limit)."""
@@ -127,11 +131,11 @@ class TrainingPlan:
     learning_starts: int = 2_000
     """Steps with random actions before learning begins, at least 0 (default 2,000)."""
     reward_scale: float = 1.0
-    """Factor of the reward weights of phases, above 0 (default 1)."""
+    """Games: factor of the reward weights of phases, above 0 (default 1)."""
     mirror: bool = False
-    """Learn from the mirrored game as well: what is right on the left side is right on the right (default false)."""
+    """Games: learn from the mirrored game as well, where left and right are the same to it (default false)."""
     deterministic_opponents: bool = True
-    """Whether learned opponents act without exploring (default true)."""
+    """Games: whether learned opponents act without exploring (default true)."""
     checkpoint_every: int = 50_000
     """Steps between two checkpoints, at least 1 (default 50,000)."""
     report_every: int = 2_000
@@ -152,20 +156,21 @@ class TrainingPlan:
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """Games in separate environments, every so many steps (0: only at the end).
+    """Episodes in separate environments, every so many steps (0: only at the end).
 
-    In hockey they are whole games against `opponents`, each side beginning half of them; elsewhere they are `tasks`, params by
-    name. In the `background` they are played by a process of their own, which yields to training.
+    They are those of `tasks`, params by name. Unless these are given: the held-out levels of the curriculum, if it has some; in
+    a game, matches against `opponents`; elsewhere tasks of the curriculum, of each label or of all alike. In the `background`
+    they are played by a process of their own, which yields to training.
     """
 
     every: int = 50_000
     """Steps between two evaluations; 0: only at the end (default 50,000)."""
     games: int = 100
-    """Games of each name, at least 1 (default 100)."""
-    opponents: Sequence[str] = ("weak", "strong")
-    """Hockey: scripted players (default weak and strong)."""
+    """Episodes of each name, at least 1 (default 100)."""
+    opponents: Sequence[str] | None = None
+    """Games: whom to play against, scripted players or `checkpoint:PATH` (default as the game's recipe says)."""
     tasks: Mapping[str, Any] | None = None
-    """Params of tasks by name, instead of opponents (default the held-out levels of the curriculum, if it has some)."""
+    """Params of tasks by name (default held-out levels, opponents, or tasks of the curriculum)."""
     background: bool = True
     """Whether a process of its own plays (default true)."""
 
@@ -173,11 +178,8 @@ class EvaluationPlan:
         check_count("every", self.every, low=0)
         check_count("games", self.games)
         check_kind("evaluation.background", self.background, bool, "true or false")
-        if not self.opponents or (self.tasks is not None and not self.tasks):
-            raise ConfigError("evaluation has nobody to play against: give it opponents, or tasks.")
-        for name in self.opponents:
-            if name not in OPPONENTS:
-                raise ConfigError(f"evaluation.opponents: {config.unknown(name, OPPONENTS)}")
+        if (self.opponents is not None and not self.opponents) or (self.tasks is not None and not self.tasks):
+            raise ConfigError("evaluation has nothing to play: give it opponents, or tasks, or leave them out.")
 
 
 @dataclass(frozen=True)
@@ -203,32 +205,30 @@ class LeaguePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole training. Practised are `phases` of hockey, or any `curriculum` whose tasks the environment understands."""
+    """A whole training. Practised are `phases`, or the tasks of a `curriculum`; without either, the environment as it is."""
 
     agent: AgentPlan
-    phases: Sequence[PhasePlan] = ()
+    environment: EnvironmentPlan
     curriculum: Curriculum | None = None
-    environment: EnvironmentPlan = EnvironmentPlan()
+    phases: Sequence[PhasePlan] = ()
     training: TrainingPlan = TrainingPlan()
     evaluation: EvaluationPlan = EvaluationPlan()
     league: LeaguePlan = LeaguePlan()
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if bool(self.phases) == (self.curriculum is not None):
-            raise ConfigError("a training needs either phases or a curriculum.")
-        if self.phases and self.environment.id != HOCKEY:
-            raise ConfigError(f"phases are for {HOCKEY}. For {self.environment.id} give a curriculum.")
-        if self.curriculum is not None and self.training.reward_scale != 1.0:
+        if self.phases and self.curriculum is not None:
+            raise ConfigError("a training has either phases or a curriculum, not both.")
+        if self.curriculum is None and not self.phases and self.training.steps is None and self.training.minutes is None:
+            raise ConfigError("training.steps is missing: without a curriculum nothing else says when it is over.")
+        if not self.phases and self.training.reward_scale != 1.0:
             raise ConfigError("training.reward_scale is for phases: the tasks of a curriculum have weights of their own.")
         check_seed(self.seed)
+        recipe = self.environment.recipe
         for phase in self.phases:
-            phase.check()
-
-    @property
-    def plays_hockey(self) -> bool:
-        """Whether the environment is our own game."""
-        return self.environment.id == HOCKEY
+            phase.check(recipe)
+        for name in self.evaluation.opponents or ():
+            recipe.check_player("evaluation.opponents", name)
 
 
 def read_plan(
@@ -236,16 +236,17 @@ def read_plan(
 ) -> tuple[Plan, dict[str, Any]]:
     """A plan from a TOML or JSON file (or what would be in it), with some `settings` changed; and what was read, in full.
 
-    `algo`, such as `"SAC"` or `"sb3:PPO"`, replaces the whole table `agent`. A JSON file in the schema of the
-    older system, with `curriculum.phases`, is understood as well.
+    `algo`, such as `"SAC"` or `"sb3:PPO"`, replaces the whole table `agent`. A file of another system that the recipe of a game
+    knows how to read, such as the JSON of an older hockey trainer, is understood as well.
     """
     spec = dict(source) if isinstance(source, Mapping) else config.read(source)
-    if legacy.is_legacy(spec):
-        spec = legacy.translate(spec)
+    spec = translate(spec) or spec
+    if isinstance(spec.get("plan"), Mapping):  # the record of a training, train.json
+        spec = dict(spec["plan"])
     if algo is not None:
         spec = {**spec, "agent": {"type": algo}}
     agents = _agents(spec, settings)
-    types = {**_TYPES, **agents}
+    types = {**_TYPES, **agents, PhasePlan.__name__: _recipe_of(spec, settings).phase}
     typed = _typed(spec, agents)
     for setting in settings:
         typed = config.override(typed, setting, types=types)
@@ -262,6 +263,20 @@ def _agents(spec: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Calla
     from cursus.training import sb3
 
     return {**_OWN_AGENTS, **sb3.recipes()}
+
+
+def _recipe_of(spec: Mapping[str, Any], settings: Sequence[str]) -> Recipe:
+    """What is known of the environment that is named. The module that registers it is imported first, if it is named too."""
+    environment = spec.get("environment")
+    named = [environment.get("id")] if isinstance(environment, Mapping) else []
+    named += [value.strip().strip("'\"") for key, _, value in (each.partition("=") for each in settings) if key.strip() == _ID]
+    if not named or not isinstance(named[-1], str):
+        return Recipe()
+    module, _, _ = named[-1].rpartition(":")
+    if module:
+        with suppress(ImportError):  # said when the environment is made
+            import_module(module)
+    return recipe_for(named[-1])
 
 
 def _typed(spec: Mapping[str, Any], agents: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,8 +317,9 @@ def _recipe(kind: type[Agent]) -> Callable[..., OwnAgent]:
 
 
 _OWN_AGENTS = {"DDDQN": _recipe(DDDQN), "SAC": _recipe(SAC)}
+_ID = "environment.id"
 _TABLES = {"environment": "EnvironmentPlan", "training": "TrainingPlan", "evaluation": "EvaluationPlan", "league": "LeaguePlan"}
 _TYPES: dict[str, Any] = {
     **config.TYPES,
-    **{each.__name__: each for each in (Plan, PhasePlan, EnvironmentPlan, TrainingPlan, EvaluationPlan, LeaguePlan)},
+    **{each.__name__: each for each in (Plan, EnvironmentPlan, TrainingPlan, EvaluationPlan, LeaguePlan)},
 }

@@ -14,18 +14,27 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cursus._files import Shape, make_folder, read_object
-from cursus.agents import Agent
+from cursus.agents import Agent, OffPolicyAgent, load_policy
 from cursus.errors import ConfigError, CursusError, SettingsError
+from cursus.metrics.writers import Writer
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
-from cursus.tasks import Discrete, Levels, Task
-from cursus.training.build import build_curriculum, external_names, make_env, success_of
-from cursus.training.callbacks import Training, reading_state
-from cursus.training.evaluate import GameEnv, PlannedGame, Tasks
+from cursus.tasks import Discrete, Task
+from cursus.training.build import (
+    build_curriculum,
+    evaluation_env,
+    evaluation_tasks,
+    external_names,
+    make_env,
+    set_task_of,
+    success_of,
+)
+from cursus.training.callbacks import Callback, Training, reading_state
+from cursus.training.evaluate import GameEnv, PlannedGame
 from cursus.training.evaluations import LAST, Evaluation, Evaluations
-from cursus.training.hockey import Mirror, hockey_score, hockey_tasks
-from cursus.training.loop import train_agent
-from cursus.training.opponents import Opponents, PlayerViews
+from cursus.training.learner import AgentLearner
+from cursus.training.loop import Loop, LoopSettings
+from cursus.training.opponents import Opponents, PlayerViews, find_weights
 from cursus.training.plan import Plan, read_plan
 from cursus.vector import make_vec
 from cursus.vector.task_interface import TaskInterface
@@ -34,7 +43,7 @@ if TYPE_CHECKING:
     from cursus.training.sb3 import SB3Learner
 
 RECORD = "train.json"
-_SCHEMA = 1
+_SCHEMA = 2
 _RECORD: dict[Any, Shape] = {"schema": int, "plan": dict, "num_envs": int, "device": str}
 _MOST_ENVS = 1 << 16
 _DEVICE = re.compile(r"(cpu|cuda|mps)(:[0-9]{1,3})?")
@@ -58,6 +67,8 @@ class TrainResult:
     """Whether the curriculum was completed."""
     evaluations: list[Evaluation] = field(default_factory=list)
     """Those of this call, oldest first."""
+    best: Evaluation | None = None
+    """The best weights, in other games than those that they were chosen for."""
 
     @property
     def run_name(self) -> str:
@@ -74,40 +85,49 @@ def train(
     resume: str | Path | None = None,
     settings: Sequence[str] = (),
     algo: str | None = None,
+    weights: str | Path | None = None,
     num_workers: int | None = None,
     trust: bool = False,
+    outputs: Sequence[str] = (),
+    callbacks: Sequence[Callback] = (),
+    writers: Sequence[Writer] = (),
     on_begin: Callable[[Plan, Path], None] = lambda plan, run: None,
-    on_report: Callable[[Training, Evaluation | None], None] = lambda training, evaluation: None,
 ) -> TrainResult:
     """Train as a configuration says.
 
     Args:
         config: a TOML or JSON file, or a mapping of what would be in one (default None, with `resume`).
-        num_envs: number of environments, at least 1; it changes the speed and nothing else (default 8).
+        num_envs: number of environments, at least 1 (default 8). More of them collect faster and see other episodes; what is
+            learned from how many steps stays about the same.
         device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
         run: the run folder (default a new one under `runs/`).
-        resume: a run folder to go on in, from its newest checkpoint and exactly as if it had never been stopped; then only
-            `settings`, `device` and `num_workers` may be given beside it (default None).
+        resume: a run folder to go on in, from its newest checkpoint and, with as many environments, exactly as if it had never
+            been stopped; a run that is over goes on with `settings=["training.steps=…"]` (default None).
         settings: changes of the configuration such as `"training.steps=1000"` (default none).
-        algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, or an algorithm of Stable-Baselines3 such as
+        algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, `"PPO"`, or an algorithm of Stable-Baselines3 such as
             `"sb3:PPO"` (default None: the table decides).
+        weights: a file of weights, or a run whose best ones are taken, to begin from (default None: fresh ones).
         num_workers: worker processes, as in `cursus.make_vec` (default None).
         trust: whether a resumed run may have code imported that it names, such as the module of its environment: only for
             runs whose origin is known (default False: that is an error). What `config` names needs no trust.
+        outputs: further forms of the metrics in the run folder, `"tensorboard"` or `"wandb"` (default none).
+        callbacks: told of steps, decisions and rows of metrics; see `Callback` (default none).
+        writers: further writers of metrics; they stay open (default none).
         on_begin: called with plan and run folder when everything is made.
-        on_report: called after every row of metrics with how the training stands, and the newest evaluation if there is one.
     """
+    if resume is None:
+        job = _Job.new(config, num_envs, device, run, settings, algo)
+    else:
+        if run is not None or weights is not None or config is not None or algo is not None:
+            raise SettingsError(f"{resume} goes on as it began, in its folder: leave out config, algo, run and weights.")
+        job = _Job.resumed(resume, num_envs, device, settings, trust=trust)
     with ExitStack() as stack:
-        if resume:
-            if run is not None:
-                raise SettingsError(f"a resumed run stays in its folder {resume}: leave out run={str(run)!r}.")
-            job = _Job.resumed(resume, config, num_envs, device, settings, algo, trust=trust)
-        else:
-            job = _Job.new(config, num_envs, device, run, settings, algo)
         stack.enter_context(_one_thread(job.device))
         made = job.prepare(num_workers, stack)
+        if weights is not None:
+            made.learner.begin_from(load_policy(find_weights(weights)))
         on_begin(job.plan, job.run)
-        return made.go(on_report)
+        return made.go(callbacks, writers, outputs)
 
 
 @dataclass
@@ -133,23 +153,13 @@ class _Job:
 
     @classmethod
     def resumed(
-        cls,
-        run: str | Path,
-        config: Any,
-        num_envs: int | None,
-        device: str | None,
-        settings: Sequence[str],
-        algo: str | None,
-        *,
-        trust: bool,
+        cls, run: str | Path, num_envs: int | None, device: str | None, settings: Sequence[str], *, trust: bool
     ) -> _Job:
         record = read_record(run)
-        if config is not None or algo is not None or num_envs not in (None, record["num_envs"]):
-            raise SettingsError(f"{run} goes on as it began, with {record['num_envs']} environments and its own configuration.")
         plan, spec = plan_of(run, settings, trust=trust)
-        if plan.seed != read_plan(record["plan"])[0].seed:
+        if plan.seed != record["plan"].get("seed", Plan.seed):
             raise SettingsError(f"{run} goes on with the seed that it began with.")
-        return cls(plan, spec, record["num_envs"], device or record["device"], Path(run), is_resumed=True)
+        return cls(plan, spec, num_envs or record["num_envs"], device or record["device"], Path(run), is_resumed=True)
 
     def __post_init__(self) -> None:
         check_count("num_envs", self.num_envs)
@@ -165,41 +175,31 @@ class _Job:
 
     def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
-        plan = self.plan
+        plan, recipe = self.plan, self.plan.environment.recipe
         curriculum = build_curriculum(plan)
-        external = external_names(curriculum)
-        env = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
-        first = env()
-        views = PlayerViews(first.observation_space, first.action_space, players=2 if external else 1)
-        first.close()
-        agent = plan.agent.make(views, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training)
-        opponents = None
-        if external and isinstance(agent, Agent):
-            opponents = Opponents(
-                agent,
-                external,
-                self.num_envs,
-                blank=views.blank(self.num_envs),
-                run=self.run,
-                seed=plan.seed,
-                deterministic=plan.training.deterministic_opponents,
-            )
-        if plan.training.mirror:
-            if not isinstance(agent, Agent):
-                raise ConfigError("training.mirror is for DDDQN and SAC. Give --set training.mirror=false with others.")
-            agent.augment = _mirror(plan)
+        external = external_names(curriculum) if recipe.has_opponents else []
+        make = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
+        first = make()
         self._try_evaluation()
-        score = hockey_score if plan.plays_hockey else None
+        players = 2 if external else 1
+        agent = plan.agent.make(
+            first, players=players, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training
+        )
+        opponents = self._opponents(agent, external, first)
+        first.close()
+        if plan.training.mirror:
+            self._add_mirror(agent)
         envs = make_vec(
-            env,
+            make,
             self.num_envs,
             curriculum=curriculum,
             run=self.run,
             resume=self.is_resumed,
             seed=plan.seed,
-            score=score,
-            set_task="ignore" if plan.environment.ignore_task else None,
+            score=recipe.score,
+            set_task=set_task_of(plan),
             num_workers=num_workers,
+            parent_steps=not isinstance(agent, OffPolicyAgent),
             autoreset="same_step",
             seed_episodes=True,
             success=success_of(plan.environment),
@@ -209,7 +209,43 @@ class _Job:
             self.write_record()
         if opponents is not None:
             opponents.keep_chosen()
-        return _Prepared(self, envs, agent, opponents, stack)
+        return _Prepared(self, envs, self._learner(envs, agent, opponents), opponents, stack)
+
+    def _opponents(self, agent: Agent | SB3Learner, external: Sequence[str], env: Any) -> Opponents | None:
+        if not external or not isinstance(agent, Agent):
+            return None
+        views = PlayerViews(env.observation_space, env.action_space, players=2)
+        return Opponents(
+            agent,
+            external,
+            self.num_envs,
+            blank=views.blank(self.num_envs),
+            run=self.run,
+            seed=self.plan.seed,
+            deterministic=self.plan.training.deterministic_opponents,
+        )
+
+    def _add_mirror(self, agent: Any) -> None:
+        if not isinstance(agent, OffPolicyAgent):
+            raise ConfigError("training.mirror is for DDDQN and SAC. Give --set training.mirror=false with others.")
+        environment = self.plan.environment
+        agent.augment = environment.recipe.mirror(environment.settings, discrete=self.plan.agent.discrete)
+        if agent.augment is None:
+            raise ConfigError(f"training.mirror: {environment.id} is not known to be the same when it is mirrored.")
+
+    def _learner(self, envs: Any, agent: Agent | SB3Learner, opponents: Opponents | None) -> AgentLearner | SB3Learner:
+        training = self.plan.training
+        if not isinstance(agent, Agent):
+            agent.take(envs)
+            return agent
+        return AgentLearner(
+            envs,
+            agent,
+            updates_per_env_step=training.updates_per_env_step,
+            learning_starts=training.learning_starts,
+            seed=self.plan.seed,
+            opponents=opponents,
+        )
 
     def write_record(self) -> None:
         """How this training is configured, for whoever resumes it or looks at it."""
@@ -218,12 +254,13 @@ class _Job:
 
     def _try_evaluation(self) -> None:
         """Begin every game that will be evaluated, so that a wrong one is found now."""
-        env = make_env(self.plan.environment, discrete=self.plan.agent.discrete)
+        env = evaluation_env(self.plan)
+        interface = TaskInterface(Discrete(1), set_task=set_task_of(self.plan))
         try:
             for name, variants in evaluation_tasks(self.plan).items():
                 for params in variants:
                     try:
-                        GameEnv(env, TaskInterface(Discrete(1))).begin(PlannedGame(name, 0, Task(0, name, params), None))
+                        GameEnv(env, interface).begin(PlannedGame(name, 0, Task(0, name, params), None))
                     except (CursusError, KeyError, TypeError, ValueError) as error:
                         raise ConfigError(f"evaluation.tasks.{name}: {error}") from error
         finally:
@@ -236,80 +273,59 @@ class _Prepared:
 
     job: _Job
     envs: Any
-    agent: Agent | SB3Learner
+    learner: AgentLearner | SB3Learner
     opponents: Opponents | None
     stack: ExitStack
 
-    def go(self, on_report: Callable[[Training, Evaluation | None], None]) -> TrainResult:
-        plan, run = self.job.plan, self.job.run
+    def go(self, callbacks: Sequence[Callback], writers: Sequence[Writer], outputs: Sequence[str]) -> TrainResult:
+        plan, run, training = self.job.plan, self.job.run, self.job.plan.training
         evaluations = self._evaluations()
-        plans = plan.training
-        common: dict[str, Any] = {
-            "steps": plans.steps,
-            "minutes": plans.minutes,
-            "report_every": plans.report_every,
-            "checkpoint_every": plans.checkpoint_every,
-            "seed": plan.seed,
-            "run": run,
-            "clear_buffer_before": [phase.name for phase in plan.phases[1:] if phase.clear_buffer],
-            "callbacks": [] if evaluations is None else [evaluations],
-            "on_report": lambda now: on_report(now, None if evaluations is None else evaluations.latest),
-        }
         begun = _Begun(self.job.write_record)
-        common["callbacks"].append(begun)
+        own: list[Callback] = [*([] if self.opponents is None else [self.opponents]), evaluations, begun]
+        clear = frozenset(phase.name for phase in plan.phases[1:] if phase.clear_buffer)
+        settings = LoopSettings(
+            training.steps, training.minutes, training.report_every, training.checkpoint_every, plan.seed, clear
+        )
+        loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers, outputs=outputs)
         try:
-            result = self._learn(common)
+            result = loop.run()
         except (KeyboardInterrupt, SystemExit):
             if begun:
                 self._save_last()
             raise
         self._save_last()
-        if evaluations is not None:
-            evaluations.finish(result.steps)
-        done = [] if evaluations is None else evaluations.done
-        return TrainResult(run, result.steps, result.episodes, result.updates, result.mean_return, result.completed, done)
+        evaluations.finish(result.steps)
+        counted = (result.steps, result.episodes, result.updates, result.mean_return, result.completed)
+        return TrainResult(run, *counted, evaluations.done, evaluations.best_again())
 
     def _save_last(self) -> None:
         folder = make_folder(self.job.run / "weights")
-        self.agent.freeze().save(folder / LAST)
+        self.learner.freeze().save(folder / LAST)
 
-    def _learn(self, common: dict[str, Any]) -> Training:
-        if not isinstance(self.agent, Agent):
-            from cursus.training.sb3 import train_sb3
-
-            return train_sb3(self.envs, self.agent, **common)
-        plans = self.job.plan.training
-        ratio, starts = plans.updates_per_env_step, plans.learning_starts
-        return train_agent(
-            self.envs, self.agent, updates_per_env_step=ratio, learning_starts=starts, opponents=self.opponents, **common
-        )
-
-    def _evaluations(self) -> Evaluations | None:
+    def _evaluations(self) -> Evaluations:
         plan = self.job.plan
-        tasks = evaluation_tasks(plan)
-        if not tasks:
-            return None
-        teacher = self.envs.teacher
         with reading_state():
-            resumed_at = -1 if teacher.caller_state is None else int(teacher.caller_state["steps"])
-        env = partial(make_env, plan.environment, discrete=plan.agent.discrete)
-        chosen: dict[str, Any] = {"every": plan.evaluation.every, "games": plan.evaluation.games, "seed": plan.seed}
-        background = plan.evaluation.background
+            state = self.envs.teacher.caller_state
+            resumed_at = -1 if state is None else int(state["steps"])
         found = Evaluations(
-            self.agent,
+            self.learner,
             self.job.run,
-            env,
-            tasks,
-            **chosen,
-            background=background,
+            partial(evaluation_env, plan),
+            evaluation_tasks(plan),
+            every=plan.evaluation.every,
+            games=plan.evaluation.games,
+            seed=plan.seed,
+            background=plan.evaluation.background,
             resumed_at=resumed_at,
             success=success_of(plan.environment),
+            score=plan.environment.recipe.score,
+            set_task=set_task_of(plan),
         )
         self.stack.callback(found.close)
         return found
 
 
-class _Begun:
+class _Begun(Callback):
     """Knows whether a step was done: before it, agent and settings are not yet known to be those of the run."""
 
     def __init__(self, at_first: Callable[[], None]) -> None:
@@ -319,23 +335,12 @@ class _Begun:
     def __bool__(self) -> bool:
         return self._begun
 
-    def after_step(self, steps: int, save: Callable[[], Path | None]) -> dict[str, float]:
+    def on_step(self, now: Training, save: Callable[[], Path | None]) -> dict[str, float]:
         """A step was done."""
         if not self._begun:
             self._begun = True
             self._at_first()
         return {}
-
-
-def evaluation_tasks(plan: Plan) -> Tasks:
-    """What a policy of this plan is evaluated in."""
-    if plan.evaluation.tasks is not None:
-        ignored = plan.environment.ignore_task
-        return {name: [None if ignored else params] for name, params in plan.evaluation.tasks.items()}
-    levels = None if plan.curriculum is None else plan.curriculum.tasks
-    if isinstance(levels, Levels) and levels.held_out is not None:
-        return levels.held_out.variants()
-    return hockey_tasks(plan.evaluation.opponents) if plan.plays_hockey else {}
 
 
 def read_record(run: str | Path) -> dict[str, Any]:
@@ -360,40 +365,36 @@ def plan_of(run: str | Path, settings: Sequence[str] = (), *, trust: bool = Fals
         settings: changes of the configuration such as `"training.steps=1000"` (default none).
         trust: whether it may name code of others, which would be imported (default False: that is an error).
     """
-    plan, spec = read_plan(read_record(run)["plan"], settings)
-    named = [] if trust else code_of(plan)
+    recorded = read_record(run)["plan"]
+    named = [] if trust else named_code([recorded.get("environment"), *settings])
     if named:
         raise ConfigError(
             f"{Path(run) / RECORD} wants code to be imported and run: {', '.join(map(repr, named))!s:.200}. If you know where "
             "this run comes from, allow it with --trust (in Python: trust=True)."
         )
-    return plan, spec
+    return read_plan(recorded, settings)
 
 
 def code_of(plan: Plan) -> list[str]:
     """The modules of others that a plan names."""
-    return _named_code([plan.environment.id, plan.environment.settings])
+    return named_code([plan.environment.id, plan.environment.settings])
 
 
-def _named_code(value: Any) -> list[str]:
+def named_code(value: Any) -> list[str]:
     """Every string that is, or may be, a `module:name`, by which Gymnasium and others import a module."""
     if isinstance(value, str):
         return [value] if ":" in value else []
     parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else []
-    return [found for part in parts for found in _named_code(part)]
-
-
-def _mirror(plan: Plan) -> Mirror:
-    if not plan.plays_hockey:
-        raise ConfigError("training.mirror is for hockey, whose rink is the same on both sides.")
-    fineness = plan.environment.fineness if plan.agent.discrete else None
-    return Mirror(keep_mode=plan.environment.keep_mode, fineness=fineness)
+    return [found for part in parts for found in named_code(part)]
 
 
 def _folder(run: str | Path | None, name: str) -> Path:
     """The run folder: as given, or the first free one under `runs/`."""
-    if run is not None:
-        return Path(run)
+    return free_folder(name) if run is None else Path(run)
+
+
+def free_folder(name: str) -> Path:
+    """The first folder under `runs/` with this name, or with a number behind it, that does not exist."""
     number = 1
     while (found := Path("runs") / (name if number == 1 else f"{name}-{number}")).exists():
         number += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -17,12 +16,14 @@ from cursus.errors import MissingExtra, SettingsError
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete
-from cursus.training.evaluate import BatchPolicy, GameEnv, GameOutcome, PlannedGame, Tasks, act, check_evaluation
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadSuccess, SetTask, TaskInterface
+from cursus.training.evaluate import BatchPolicy, GameEnv, GameResult, PlannedGame, Tasks, act, check_evaluation
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
 
 _BAR, _MARGIN, _TEXT_SIZE = 36, 14, 17
 _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
-_RESULTS = {GameOutcome.WON: (92, 190, 120), GameOutcome.DRAWN: (214, 170, 82), GameOutcome.LOST: (226, 102, 92)}
+_GREEN, _AMBER, _RED = (92, 190, 120), (214, 170, 82), (226, 102, 92)
+_LEAST_WIDTH = 480
+"""Smaller frames are enlarged, so that there is room for the line above them."""
 _RESULT_S = 0.5
 _SHORTEST_MS = 20
 """What viewers show of a GIF as it is; shorter times are stretched to 100 ms."""
@@ -40,8 +41,8 @@ class Video:
     seconds: float
     size: int
     """In bytes."""
-    outcomes: list[GameOutcome]
-    """One for each game."""
+    outcomes: list[str]
+    """One for each game: won, drawn or lost in a match, otherwise success or failure, or its return."""
 
 
 def record_video(
@@ -55,14 +56,15 @@ def record_video(
     every: int = 2,
     deterministic: bool = True,
     success: ReadSuccess = SUCCESS_KEYS,
+    score: ReadScore = None,
     set_task: SetTask = None,
 ) -> Video:
     """Play games in an environment with `render_mode="rgb_array"`, and write them as a GIF that runs in real time.
 
     The names in `tasks` take turns, and so do the variants of each: `games` is their sum. They are the first games that
     `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its frames
-    every second one is kept, unless `every` says otherwise. The environment stays open. `success` and `set_task` are as for
-    `evaluate`. Needs `pip install "cursus-rl[plot]"`.
+    every second one is kept, unless `every` says otherwise. The environment stays open. `success`, `score` and `set_task` are
+    as for `evaluate`. Needs `pip install "cursus-rl[plot]"`.
     """
     path, tasks = Path(path), {"": [None]} if tasks is None else tasks
     check_evaluation(tasks, games=games, num_envs=1, seed=seed)
@@ -76,17 +78,13 @@ def record_video(
         needed = int(np.ceil(_SHORTEST_MS / 1000 * _frames_per_s(env)))
         raise SettingsError(f"every={every} means more frames per second than a GIF can show. Give every={needed} or more.")
     reel = _Reel(show_s)
-    game_env = GameEnv(env, TaskInterface(Discrete(1), set_task=set_task, success=success))
-    outcomes: list[GameOutcome] = []
-    tally: Counter[tuple[str, GameOutcome]] = Counter()
-    for number, game in enumerate(_planned(tasks, games, seed)):
-        won, lost = tally[game.name, GameOutcome.WON], tally[game.name, GameOutcome.LOST]
-        title = _Title(number + 1, games, _opponent(game), won, lost)
-        outcomes.append(_record(policy, game_env, game, title, reel, every, deterministic))
-        tally[game.name, outcomes[-1]] += 1
+    game_env = GameEnv(env, TaskInterface(Discrete(1), set_task=set_task, success=success, score=score))
+    titles = _Titles(games, is_match=score is not None)
+    for game in _planned(tasks, games, seed):
+        _record(policy, game_env, game, titles, reel, every, deterministic)
     data = reel.as_gif()
     write_atomically(path, data, durable=False)
-    return Video(path, len(reel.frames), reel.ends_s[-1], len(data), outcomes)
+    return Video(path, len(reel.frames), reel.ends_s[-1], len(data), titles.outcomes)
 
 
 def _planned(tasks: Tasks, games: int, seed: int) -> Iterator[PlannedGame]:
@@ -97,10 +95,11 @@ def _planned(tasks: Tasks, games: int, seed: int) -> Iterator[PlannedGame]:
 
 
 def _record(
-    policy: BatchPolicy, game_env: GameEnv, game: PlannedGame, title: _Title, reel: _Reel, every: int, deterministic: bool
-) -> GameOutcome:
+    policy: BatchPolicy, game_env: GameEnv, game: PlannedGame, titles: _Titles, reel: _Reel, every: int, deterministic: bool
+) -> None:
     """Play one game and record it."""
     game_env.begin(game)
+    title = titles.begin(game)
     reel.add(_rendered(game_env.env), title)
     result, steps = None, 0
     while result is None:
@@ -108,8 +107,7 @@ def _record(
         steps += 1
         if result is None and steps % every == 0:
             reel.add(_rendered(game_env.env), title)
-    reel.add(_rendered(game_env.env), title.after(result.outcome), _RESULT_S)
-    return result.outcome
+    reel.add(_rendered(game_env.env), titles.end(game, result), _RESULT_S)
 
 
 def _rendered(env: Any) -> Any:
@@ -140,19 +138,42 @@ def _opponent(game: PlannedGame) -> str:
 
 @dataclass(frozen=True)
 class _Title:
-    """The line at the top of each frame: which game it is, and how games against this opponent have ended so far."""
+    """The line at the top of each frame: which game it is, what is played and how that went so far, and how it ended."""
 
-    game: int
-    games: int
-    opponent: str
-    won: int
-    lost: int
-    outcome: GameOutcome | None = None
+    number: str
+    middle: str
+    outcome: str = ""
+    colour: tuple[int, int, int] = _BRIGHT
 
-    def after(self, outcome: GameOutcome) -> _Title:
-        """The line at the end of the game."""
-        won, lost = self.won + (outcome is GameOutcome.WON), self.lost + (outcome is GameOutcome.LOST)
-        return _Title(self.game, self.games, self.opponent, won, lost, outcome)
+
+class _Titles:
+    """The titles of all games, and how these ended."""
+
+    def __init__(self, games: int, *, is_match: bool) -> None:
+        self._games, self._is_match = games, is_match
+        self._results: dict[str, list[GameResult]] = {}
+        self.outcomes: list[str] = []
+
+    def begin(self, game: PlannedGame) -> _Title:
+        """While the game is played."""
+        number = f"{'game' if self._is_match else 'episode'} {len(self.outcomes) + 1} of {self._games}"
+        return _Title(number if self._games > 1 else "", self._middle(game))
+
+    def end(self, game: PlannedGame, result: GameResult) -> _Title:
+        """When it is over."""
+        title = self.begin(game)
+        self._results.setdefault(game.name, []).append(result)
+        self.outcomes.append(result.outcome(is_match=self._is_match))
+        colour = _BRIGHT if result.success is None else _GREEN if result.success else _AMBER if result.drawn else _RED
+        return _Title(title.number, self._middle(game), self.outcomes[-1], colour)
+
+    def _middle(self, game: PlannedGame) -> str:
+        done = self._results.get(game.name, [])
+        won = sum(bool(each.success) for each in done)
+        if self._is_match:
+            lost = sum(not each.success and not each.drawn for each in done)
+            return f"policy  {won} : {lost}  {_opponent(game)}"
+        return game.name if not done or done[0].success is None else f"{game.name}: {won} of {len(done)}"
 
 
 @dataclass
@@ -193,27 +214,22 @@ class _Reel:
 def _composed(pixels: Any, title: _Title) -> Any:
     """The frame with its line above it."""
     images, drawing = _pillow("Image"), _pillow("ImageDraw")
-    height, width, _ = pixels.shape
-    whole = images.new("RGB", (width, height + _BAR), _DARK)
-    whole.paste(images.fromarray(pixels), (0, _BAR))
+    frame = images.fromarray(pixels)
+    factor = -(-_LEAST_WIDTH // frame.width)
+    frame = frame.resize((factor * frame.width, factor * frame.height), images.Resampling.NEAREST)
+    whole = images.new("RGB", (frame.width, frame.height + _BAR), _DARK)
+    whole.paste(frame, (0, _BAR))
     draw, font, middle = drawing.Draw(whole), _pillow("ImageFont").load_default(_TEXT_SIZE), _BAR // 2
-    if title.games > 1:
-        draw.text((_MARGIN, middle), f"game {title.game} of {title.games}", _DIM, font, "lm")
-    score = f"{title.won} : {title.lost}"
-    draw.text((width / 2, middle), score, _BRIGHT, font, "mm")
-    side = draw.textlength(score, font) / 2 + 10
-    draw.text((width / 2 - side, middle), "policy", _BRIGHT, font, "rm")
-    if title.opponent:
-        draw.text((width / 2 + side, middle), title.opponent, _BRIGHT, font, "lm")
-    if title.outcome is not None:
-        draw.text((width - _MARGIN, middle), title.outcome, _RESULTS[title.outcome], font, "rm")
+    draw.text((_MARGIN, middle), title.number, _DIM, font, "lm")
+    draw.text((whole.width / 2, middle), title.middle, _BRIGHT, font, "mm")
+    draw.text((whole.width - _MARGIN, middle), title.outcome, title.colour, font, "rm")
     return whole
 
 
 def _palette(frame: Any) -> Any:
     """The colours of a frame, and those in which results will be written."""
     images = _pillow("Image")
-    swatches = np.repeat(np.array([list(_RESULTS.values())], np.uint8), frame.width // len(_RESULTS), axis=1)
+    swatches = np.repeat(np.array([[_GREEN, _AMBER, _RED]], np.uint8), frame.width // 3, axis=1)
     sample = images.new("RGB", (frame.width, frame.height + _SWATCH), _DARK)
     sample.paste(frame, (0, 0))
     sample.paste(images.fromarray(np.repeat(swatches, _SWATCH, axis=0)), (0, frame.height))

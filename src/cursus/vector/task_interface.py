@@ -140,6 +140,10 @@ class TaskInterface:
         success = self._read_success(info)
         return success, float(success) if self.score is None else self._read_score(self.score, info)
 
+    def says_success(self, info: Info) -> bool:
+        """Whether the final info says it, or has to: where nobody named a key, it may be silent."""
+        return self.success != SUCCESS_KEYS or any(key in info for key in SUCCESS_KEYS)
+
     def _read_success(self, info: Info) -> bool:
         if callable(self.success):
             value = self.success(info)

@@ -22,6 +22,5 @@ except ImportError as error:
     raise MissingExtra.of(error, "agents,sb3") from None
 
 from cursus.training.sb3.learner import SB3Learner, SB3Plan, recipes
-from cursus.training.sb3.loop import train_sb3
 
-__all__ = ["SB3Learner", "SB3Plan", "recipes", "train_sb3"]
+__all__ = ["SB3Learner", "SB3Plan", "recipes"]

@@ -4,39 +4,47 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cursus.adapters._sb3_state import load_model, model_state
+from cursus.agents import Policy
 from cursus.agents.sb3 import (
     ACTIVATIONS,
     ALGORITHMS,
-    POLICY,
+    CONTRIBUTED,
+    POLICIES,
     SB3Policy,
     algorithm,
-    flat_spaces,
+    policy_for,
     read_policy_kwargs,
     write_policy_kwargs,
 )
-from cursus.config import unknown
-from cursus.errors import ConfigError, StateError
-from cursus.training.opponents import PlayerViews
+from cursus.agents.spaces import write_space
+from cursus.errors import ConfigError, MissingExtra, StateError
+from cursus.settings import unknown
+from cursus.training.sb3.rollouts import LoggedVecEnv, learn
 from cursus.types import Tree
 
 if TYPE_CHECKING:
+    from cursus.training.loop import Loop
     from cursus.training.plan import TrainingPlan
+    from cursus.vector import Processes, Serial
 
 PREFIX = "sb3:"
-_DISCRETE = ("DQN",)
-_EITHER = ("A2C", "PPO")
+_DISCRETE = ("DQN", "QRDQN")
+_EITHER = ("A2C", "PPO", "TRPO")
 _NOT_SETTINGS = (
     "policy",
     "env",
@@ -66,6 +74,9 @@ _POLICY_SETTINGS = (
     "squash_output",
     "clip_mean",
     "n_critics",
+    "n_quantiles",
+    "features_extractor_kwargs",
+    "normalize_images",
     "share_features_extractor",
     "optimizer_kwargs",
 )
@@ -73,17 +84,18 @@ _LONGEST_COLLECTION = 100
 
 
 class SB3Learner:
-    """A model of SB3, with what a training needs of it: a policy to evaluate, and a state without pickles.
+    """A model of SB3 as a learner: its own loop over our environments, a policy to evaluate, and a state without pickles.
 
     Args:
         algo: name of the algorithm, such as `"PPO"`.
+        policy: name of its policy, such as `"MlpPolicy"`.
         model: an instance of it.
-        views: what the learner sees and does.
         updates_per_env_step: replay ratio; None for on-policy algorithms.
+        seed: of environments that are not seeded by their episodes (default 0).
     """
 
-    def __init__(self, algo: str, model: BaseAlgorithm, views: PlayerViews, updates_per_env_step: float | None) -> None:
-        self.algo, self.model, self.views = algo, model, views
+    def __init__(self, algo: str, policy: str, model: BaseAlgorithm, updates_per_env_step: float | None, seed: int = 0) -> None:
+        self.algo, self.policy, self.model, self.seed = algo, policy, model, seed
         self.updates = 0
         """Gradient steps so far."""
         self.updates_per_env_step = updates_per_env_step
@@ -93,9 +105,26 @@ class SB3Learner:
         learned: Any = model
         first = learned.critic if "critic.optimizer" in model.get_parameters() else learned.policy
         first.optimizer.register_step_post_hook(self._count)
+        self._clears_buffer, self._learn_from = False, 0
+        self.vec_env: LoggedVecEnv | None = None
 
     def _count(self, *_: Any) -> None:
         self.updates += 1
+
+    def take(self, envs: Serial | Processes) -> None:
+        """Train in these environments from here on."""
+        self.vec_env = LoggedVecEnv(envs)
+        self.model.set_env(self.vec_env)
+
+    def begin_from(self, policy: Policy) -> None:
+        """Begin with the weights of another policy."""
+        if not isinstance(policy, SB3Policy):
+            raise StateError(f"it holds a policy of the kind {policy.kind}, not one of Stable-Baselines3.")
+        self.model.policy.load_state_dict(policy.weights())
+
+    def learn(self, loop: Loop) -> None:
+        """Step and learn until it is over."""
+        learn(self, loop)
 
     @property
     def on_policy(self) -> bool:
@@ -104,38 +133,52 @@ class SB3Learner:
 
     def freeze(self, seed: int = 0, device: str | None = None) -> SB3Policy:
         """The policy as it is now, with a random stream of `seed`, on `device`; see `Agent.freeze`."""
-        sizes = {"observation_size": self.views.observation_size}
-        if self.views.num_actions:
-            sizes["num_actions"] = self.views.num_actions
-        else:
-            sizes["action_size"] = self.views.action_size or 0
-        settings = {"algo": self.algo, **sizes, "policy_kwargs": write_policy_kwargs(self.model)}
+        settings = {
+            "algo": self.algo,
+            "policy": self.policy,
+            "observation_space": write_space(self.model.policy.observation_space),
+            "action_space": write_space(self.model.policy.action_space),
+            "policy_kwargs": write_policy_kwargs(self.model),
+        }
         network = SB3Policy.build(settings)
         network.load_state_dict(self.model.policy.state_dict())
         return SB3Policy(network, settings, device or self.model.device, seed)
 
-    def learn_from(self, step: int) -> None:
-        """Collect until this `step` without learning."""
-        if self._off_policy is not None:
-            self._off_policy.gradient_steps = 0 if self.model.num_timesteps < step else self._gradient_steps
+    def begin_rollout(self) -> None:
+        """Empty the replay buffer if that is due; collect without learning until there is enough in it again."""
+        if self._off_policy is None:
+            return
+        if self._clears_buffer and self._off_policy.replay_buffer is not None:
+            self._off_policy.replay_buffer.reset()
+            self._learn_from = int(self.model.num_timesteps + self._off_policy.learning_starts)
+        self._clears_buffer = False
+        self._off_policy.gradient_steps = 0 if self.model.num_timesteps < self._learn_from else self._gradient_steps
 
-    def clear_buffer(self) -> int:
-        """Empty the replay buffer; the step from which on there is enough in it again."""
-        if self._off_policy is None or self._off_policy.replay_buffer is None:
-            return 0
-        self._off_policy.replay_buffer.reset()
-        return int(self.model.num_timesteps + self._off_policy.learning_starts)
+    def clear_buffer(self) -> None:
+        """Empty the replay buffer when the next rollout begins."""
+        self._clears_buffer = True
 
     # ---- saving
 
     def state(self) -> Tree:
-        """Weights, optimisers, replay buffer, counters and random streams, as arrays and plain values."""
-        return {"model": model_state(self.model, replay_buffer=True), "updates": self.updates}
+        """Weights, optimisers, replay buffer, counters, random streams and episodes under way, as arrays and plain values."""
+        return {
+            "model": model_state(self.model, replay_buffer=True),
+            "updates": self.updates,
+            "action_log": None if self.vec_env is None else self.vec_env.state(),
+            "clears_buffer": self._clears_buffer,
+            "learn_from": self._learn_from,
+        }
 
     def load(self, state: Tree) -> None:
-        """Continue from a state of the same algorithm and settings."""
+        """Continue from a state of the same algorithm and settings; with more or fewer environments, only on-policy."""
         try:
+            if self.vec_env is not None:
+                changed = self.vec_env.load(state["action_log"])
+                if changed and self._off_policy is not None:
+                    raise StateError(f"{PREFIX}{self.algo} has a replay buffer for as many environments as it began with.")
             self.updates = int(state["updates"])
+            self._clears_buffer, self._learn_from = bool(state["clears_buffer"]), int(state["learn_from"])
             load_model(self.model, state["model"])
         except (KeyError, TypeError) as error:
             raise StateError(f"this is not the state of {PREFIX}{self.algo} with these settings: {error}.") from error
@@ -157,41 +200,47 @@ class SB3Plan:
         """As configurations have it."""
         return PREFIX + self.algo
 
-    def make(self, views: PlayerViews, *, num_envs: int, device: str, seed: int, training: TrainingPlan) -> SB3Learner:
-        """What learns, for `num_envs` environments whose observations and actions are like `views`.
+    def make(
+        self, env: gymnasium.Env[Any, Any], *, players: int, num_envs: int, device: str, seed: int, training: TrainingPlan
+    ) -> SB3Learner:
+        """What learns, for `num_envs` environments like this one.
 
         Args:
-            views: what the learner sees and does.
+            env: an environment.
+            players: how many sides of a game it shows.
             num_envs: number of environments.
             device: of PyTorch.
             seed: of weights and exploration.
             training: where replay ratio and start of learning come from.
         """
-        self._check(views, training)
+        self._check(env.action_space, players, training)
         settings = dict(self.settings)
+        policy = settings.pop("policy", None) or policy_for(env.observation_space)
         if settings.get("policy_kwargs") is not None:
             settings["policy_kwargs"] = read_policy_kwargs(settings["policy_kwargs"])
         if settings.get("action_noise") is not None:
-            size = views.action_size or 0
-            settings["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, settings["action_noise"]))
+            shape = env.action_space.shape or ()
+            settings["action_noise"] = NormalActionNoise(np.zeros(shape), np.full(shape, settings["action_noise"]))
         kind, ratio = algorithm(self.algo), None
         if issubclass(kind, OffPolicyAlgorithm):
             ratio = training.updates_per_env_step
             settings["train_freq"], settings["gradient_steps"] = _rhythm(ratio, num_envs)
             settings["learning_starts"] = training.learning_starts
         made: Any = kind
+        stand_in = DummyVecEnv([partial(_PlaceholderEnv, env.observation_space, env.action_space)] * num_envs)
         try:
-            model = made(POLICY, _stand_in(views, num_envs), device=device, seed=seed, **settings)
+            model = made(policy, stand_in, device=device, seed=seed, **settings)
         except (AssertionError, IndexError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.name} cannot be made with these settings: {error}.") from error
-        return SB3Learner(self.algo, model, views, ratio)
+            raise ConfigError(f"{self.name} with {policy} cannot be made with these settings: {error}.") from error
+        return SB3Learner(self.algo, policy, model, ratio, seed)
 
-    def _check(self, views: PlayerViews, training: TrainingPlan) -> None:
-        if views.players > 1:
-            raise ConfigError(f"self-play needs our own agents (DDDQN, SAC), not {self.name}: it has no learned opponents.")
-        if self.algo not in _EITHER and (self.algo in _DISCRETE) != bool(views.num_actions):
+    def _check(self, actions: spaces.Space[Any], players: int, training: TrainingPlan) -> None:
+        if players > 1:
+            raise ConfigError(f"self-play needs an agent of our own (DDDQN, PPO, SAC): {self.name} has no learned opponents.")
+        discrete = not isinstance(actions, spaces.Box)
+        if self.algo not in _EITHER and (self.algo in _DISCRETE) != discrete:
             raise ConfigError(f"{self.name} needs {'discrete' if self.algo in _DISCRETE else 'continuous'} actions.")
-        if self.algo == "DQN" and training.steps is None:
+        if self.algo in _DISCRETE and training.steps is None:
             raise ConfigError(f"{self.name} needs training.steps: it explores less and less over a share of them.")
 
 
@@ -202,19 +251,26 @@ def recipes() -> dict[str, Callable[..., SB3Plan]]:
     >>> build({"type": "sb3:PPO", "learning_rate": 1e-3, "policy_kwargs": {"net_arch": [64]}}, types=recipes()).name
     'sb3:PPO'
     """
-    return {PREFIX + name: _recipe(name) for name in ALGORITHMS}
+    found = {PREFIX + name: _recipe(name) for name in ALGORITHMS if name not in CONTRIBUTED}
+    with suppress(MissingExtra):
+        found |= {PREFIX + name: _recipe(name) for name in CONTRIBUTED}
+    return found
 
 
 def _recipe(algo: str) -> Callable[..., SB3Plan]:
     own = {name: each for name, each in inspect.signature(algorithm(algo)).parameters.items() if name not in _NOT_SETTINGS}
     if "action_noise" in own:
         own["action_noise"] = own["action_noise"].replace(annotation=float | None)
+    own["policy"] = inspect.Parameter("policy", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
     if algo in _EITHER:
         own["discrete"] = inspect.Parameter("discrete", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
 
     def make(**settings: Any) -> SB3Plan:
         discrete = settings.pop("discrete", algo in _DISCRETE)
-        _check_policy_kwargs(algo, settings.get("policy_kwargs") or {})
+        policy = settings.get("policy")
+        if policy is not None and policy not in POLICIES:
+            raise ConfigError(f"policy {unknown(policy, POLICIES)}")
+        _check_policy_kwargs(algo, policy or POLICIES[0], settings.get("policy_kwargs") or {})
         return SB3Plan(algo, settings, discrete)
 
     make.__signature__ = inspect.Signature(list(own.values()))  # type: ignore[attr-defined]
@@ -222,8 +278,8 @@ def _recipe(algo: str) -> Callable[..., SB3Plan]:
     return make
 
 
-def _check_policy_kwargs(algo: str, given: Mapping[str, Any]) -> None:
-    parameters = inspect.signature(algorithm(algo).policy_aliases[POLICY]).parameters
+def _check_policy_kwargs(algo: str, policy: str, given: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(algorithm(algo).policy_aliases[policy]).parameters
     allowed = [name for name in _POLICY_SETTINGS if name in parameters]
     for key in given:
         if key not in allowed:
@@ -247,9 +303,5 @@ def _rhythm(ratio: float, num_envs: int) -> tuple[int, int]:
 class _PlaceholderEnv(gymnasium.Env[Any, Any]):
     """Stands for an environment until there is one, so that a model can be made, and refused, before anything is written."""
 
-    def __init__(self, views: PlayerViews) -> None:
-        self.observation_space, self.action_space = flat_spaces(views.observation_size, views.num_actions, views.action_size)
-
-
-def _stand_in(views: PlayerViews, num_envs: int) -> DummyVecEnv:
-    return DummyVecEnv([lambda: _PlaceholderEnv(views) for _ in range(num_envs)])
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+        self.observation_space, self.action_space = observation_space, action_space

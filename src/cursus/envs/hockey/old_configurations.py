@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
-from cursus.config import unknown
 from cursus.curricula.league import ARCHIVE, LATEST, STRATEGIES
 from cursus.errors import ConfigError
-from cursus.training.opponents import CHECKPOINT, SELF
+from cursus.recipe import CHECKPOINT, SELF
+from cursus.settings import unknown
 
 _MODES = {"NORMAL": "normal", "TRAIN_SHOOTING": "shooting", "TRAIN_DEFENSE": "defense"}
 _SCRIPTED = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
@@ -32,14 +32,15 @@ _STEPS_PER_EPISODE = 100  # how that system turned episodes into steps
 Shares = dict[str, float]
 
 
-def is_legacy(spec: Mapping[str, Any]) -> bool:
-    """Whether this is such a configuration."""
+def translate(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same training in our words, if this is such a configuration. Unknown keys are refused; there they were passed over.
+
+    Args:
+        spec: what was in the file.
+    """
     curriculum = spec.get("curriculum")
-    return isinstance(curriculum, Mapping) and "phases" in curriculum and "type" not in curriculum
-
-
-def translate(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same training, as `read_plan` understands it. Unknown keys are refused; there they were passed over."""
+    if not (isinstance(curriculum, Mapping) and "phases" in curriculum and "type" not in curriculum):
+        return None
     try:
         return _translate(spec)
     except (AttributeError, TypeError, ValueError) as error:
@@ -53,17 +54,18 @@ def _translate(spec: Mapping[str, Any]) -> dict[str, Any]:
     phases = _Table("config.curriculum", top["curriculum"], ("phases",), ("phases",))["phases"]
     if not isinstance(phases, list) or not phases:
         raise ConfigError("config.curriculum.phases must be a list of at least one phase.")
-    common: dict[str, Any] = {"environment": {}, "league": {}, "training": {}}
+    common: dict[str, Any] = {"settings": {}, "league": {}, "training": {}}
     translated = [_phase(f"config.curriculum.phases[{index}]", phase, common) for index, phase in enumerate(phases)]
     agent, fineness = _agent(top["agent"], top.get("hyperparameters") or {})
     if fineness is not None:
-        common["environment"]["fineness"] = fineness
-    training, evaluation = _training(top["training"], common["environment"])
+        common["settings"]["fineness"] = fineness
+    environment: dict[str, Any] = {"id": "cursus/Hockey-v0", "settings": common["settings"]}
+    training, evaluation = _training(top["training"], environment)
     return {
         "seed": top["training"].get("seed", 0),
         "agent": agent,
         "phases": translated,
-        "environment": common["environment"],
+        "environment": environment,
         "training": {**common["training"], **training},
         "evaluation": evaluation,
         "league": common["league"],
@@ -103,7 +105,7 @@ def _phase(where: str, given: Any, common: dict[str, Any]) -> dict[str, Any]:
     phase = _Table(where, {key: value for key, value in given.items() if key != "reward_bonus"}, keys, keys[:4])
     environment = _Table(f"{where}.environment", phase["environment"], ("mode", "mixture", "keep_mode"))
     if "keep_mode" in environment:
-        _agree(common["environment"], "keep_mode", environment["keep_mode"], f"{where}.environment.keep_mode")
+        _agree(common["settings"], "keep_mode", environment["keep_mode"], f"{where}.environment.keep_mode")
     found: dict[str, Any] = {
         "name": phase["name"],
         "episodes": phase["episodes"],

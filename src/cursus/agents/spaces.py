@@ -1,0 +1,85 @@
+"""Gymnasium's spaces as JSON values, so that a file of weights says what its policy sees and does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from cursus.errors import SettingsError
+
+
+def write_space(space: spaces.Space[Any]) -> dict[str, Any]:
+    """A space as JSON values.
+
+    Args:
+        space: a Box, Discrete, MultiDiscrete or MultiBinary, or a Dict of such.
+
+    >>> read_space(write_space(spaces.Dict({"place": spaces.Box(-1.0, 1.0, (2,))})))["place"].shape
+    (2,)
+    """
+    if isinstance(space, spaces.Dict):
+        return {"type": "Dict", "spaces": {key: write_space(each) for key, each in space.spaces.items()}}
+    if isinstance(space, spaces.Box):
+        bounds = {"low": _written(space.low), "high": _written(space.high)}
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype), **bounds}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "shape": list(space.shape)}
+    raise SettingsError(f"{space} is not known here. Known are Box, Discrete, MultiDiscrete, MultiBinary, and Dict of them.")
+
+
+def read_space(given: Mapping[str, Any]) -> spaces.Space[Any]:
+    """The space that `write_space` has written.
+
+    Args:
+        given: its JSON values.
+    """
+    kind = given["type"]
+    if kind == "Dict":
+        return spaces.Dict({key: read_space(each) for key, each in given["spaces"].items()})
+    if kind == "Box":
+        shape, dtype = tuple(given["shape"]), np.dtype(given["dtype"])
+        low, high = (_read(given[side], infinite, shape, dtype) for side, infinite in (("low", -np.inf), ("high", np.inf)))
+        return spaces.Box(low, high, shape, dtype.type)
+    if kind == "Discrete":
+        return spaces.Discrete(int(given["n"]), start=int(given["start"]))
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(given["nvec"])
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(given["shape"])
+    raise ValueError(f"there is no space of the type {kind!r:.40}")
+
+
+def is_same(one: spaces.Space[Any], other: spaces.Space[Any]) -> bool:
+    """Whether a policy for one space can act in the other: images may have their channels first or last.
+
+    Args:
+        one: a space.
+        other: another.
+    """
+    if isinstance(one, spaces.Dict) and isinstance(other, spaces.Dict):
+        return one.keys() == other.keys() and all(is_same(one[key], other[key]) for key in one)
+    if isinstance(one, spaces.Box) and isinstance(other, spaces.Box):
+        return one.dtype == other.dtype and sorted(one.shape) == sorted(other.shape)
+    return one == other
+
+
+def _written(bound: NDArray[Any]) -> Any:
+    """One number if all are equal, otherwise all of them; None for infinity."""
+    numbers = [float(each) if np.isfinite(each) else None for each in np.unique(bound)]
+    if len(numbers) == 1:
+        return numbers[0]
+    return [float(each) if np.isfinite(each) else None for each in bound.ravel()]
+
+
+def _read(given: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    numbers = given if isinstance(given, list) else [given]
+    values = np.array([infinite if each is None else each for each in numbers]).astype(dtype)
+    return np.broadcast_to(values, shape).copy() if len(values) == 1 else values.reshape(shape)
