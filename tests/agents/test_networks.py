@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from cursus.agents.networks import SquashedGaussian, TwinQ, adam, mlp, polyak_update, seeded, set_gradients
+from cursus.agents.actors import SquashedGaussian
+from cursus.agents.networks import TwinQ, adam, mlp, polyak_update, seeded, set_gradients
 
 CPU = torch.device("cpu")
 

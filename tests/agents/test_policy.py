@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 
 from cursus.agents import DDDQN, SAC, Agent, Policy, load_policy
-from cursus.agents.policy import read_weights, write_weights
+from cursus.agents.weights import read_weights, write_weights
 from cursus.errors import CheckpointError, StateError
 from cursus.runs.checkpoint import decode, encode
 
@@ -150,9 +150,9 @@ def test_files_of_others_are_refused_with_advice(tmp_path: Path) -> None:
         path.write_bytes(save(tensors, metadata={"cursus": text}))
         with pytest.raises(CheckpointError, match="damaged"):
             load_policy(path)
-    for kind in ("ppo", None, ["sac"]):
+    for kind in ("td3", None, ["sac"]):
         write_weights(path, tensors, {"kind": kind})
-        with pytest.raises(CheckpointError, match="Known: dddqn, sac"):
+        with pytest.raises(CheckpointError, match="Known: dddqn, ppo_categorical, ppo_gaussian, sac"):
             load_policy(path)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cursus.agents import DDDQN, SAC, Agent
-from cursus.agents.base import Recorded
+from cursus.agents.recorded import Recorded
 from cursus.runs.checkpoint import decode, encode
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))]

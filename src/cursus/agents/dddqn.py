@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from cursus.agents.base import Agent
-from cursus.agents.networks import DuelingQ, adam, polyak_update, seeded, set_gradients
+from cursus.agents.networks import DuelingQ, adam, polyak_update, seeded, set_gradients, target_of
+from cursus.agents.off_policy import OffPolicyAgent
 from cursus.agents.policy import QPolicy
 from cursus.agents.replay_buffer import ReplayBuffer
 from cursus.errors import SettingsError
@@ -23,7 +22,7 @@ from cursus.types import Tree
 _LOSSES = {"huber": nn.functional.smooth_l1_loss, "squared": nn.functional.mse_loss}
 
 
-class DDDQN(Agent):
+class DDDQN(OffPolicyAgent):
     """Dueling networks (Wang et al. 2016), double targets (van Hasselt et al. 2016), optional priorities and n-step returns.
 
     Every environment explores by itself: with probability ε its action is drawn uniformly. ε falls from `epsilon_start` to
@@ -41,6 +40,8 @@ class DDDQN(Agent):
         buffer_size: transitions in the replay buffer, at least `num_envs · n_step` (default 200,000).
         n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
         per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
+        per_beta: how far importance weights correct for priorities at the beginning, in [0, 1] (default 0.4).
+        per_beta_steps: updates over which that rises linearly to 1, at least 1 (default 100,000).
         tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
         target_update_interval: updates after which the target network is copied as a whole, at least 1, instead of moving by
             `tau` (default None).
@@ -50,6 +51,8 @@ class DDDQN(Agent):
         epsilon_steps: steps of environments over which ε falls linearly, at least 1 (default 20,000).
         epsilon_decay: factor of ε per episode that has ended, in [0, 1], instead of `epsilon_steps` (default None).
         max_grad_norm: norm to which gradients are clipped, above 0 (default 10).
+        normalize_observations: whether networks are given observations less their running mean, over their running standard
+            deviation (default false).
         device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
         cuda_graphs: record updates and acts as CUDA graphs and replay them, on CUDA; otherwise launch every kernel by itself
             (default true).
@@ -59,6 +62,8 @@ class DDDQN(Agent):
     >>> agent.act_batch(np.zeros((8, 4))).shape
     (8,)
     """
+
+    _policy = QPolicy
 
     def __init__(
         self,
@@ -73,6 +78,8 @@ class DDDQN(Agent):
         buffer_size: int = 200_000,
         n_step: int = 1,
         per_alpha: float = 0.0,
+        per_beta: float = 0.4,
+        per_beta_steps: int = 100_000,
         tau: float = 0.005,
         target_update_interval: int | None = None,
         loss: Literal["huber", "squared"] = "huber",
@@ -81,13 +88,13 @@ class DDDQN(Agent):
         epsilon_steps: int = 20_000,
         epsilon_decay: float | None = None,
         max_grad_norm: float = 10.0,
+        normalize_observations: bool = False,
         device: str = "cpu",
         cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, cuda_graphs)
-        for name, value in (("num_actions", num_actions), ("batch_size", batch_size), ("epsilon_steps", epsilon_steps)):
-            check_count(name, value)
+        check_count("num_actions", num_actions)
+        check_count("epsilon_steps", epsilon_steps)
         for name, share in (("tau", tau), ("epsilon_start", epsilon_start), ("epsilon_end", epsilon_end)):
             check_share(name, share)
         if target_update_interval is not None:
@@ -98,32 +105,39 @@ class DDDQN(Agent):
             raise SettingsError(f"loss={loss!r} is not known. Allowed: {', '.join(_LOSSES)}.")
         check_positive("learning_rate", learning_rate)
         check_positive("max_grad_norm", max_grad_norm)
-        self._settings = {
-            "observation_size": int(observation_size),
-            "num_actions": int(num_actions),
-            "hidden": [int(width) for width in hidden],
-            "epsilon": float(epsilon_end),
-        }
-        self._num_actions, self._batch_size = num_actions, batch_size
-        self._tau, self._max_grad_norm = tau, max_grad_norm
+        super().__init__(
+            {
+                "observation_size": int(observation_size),
+                "num_actions": int(num_actions),
+                "hidden": [int(width) for width in hidden],
+                "normalize_observations": normalize_observations,
+                "epsilon": float(epsilon_end),
+            },
+            ReplayBuffer(
+                buffer_size,
+                observation_size,
+                (),
+                np.int64,
+                num_envs=num_envs,
+                gamma=gamma,
+                n_step=n_step,
+                per_alpha=per_alpha,
+                seed=seed,
+            ),
+            batch_size=batch_size,
+            per_beta=per_beta,
+            per_beta_steps=per_beta_steps,
+            device=device,
+            seed=seed,
+            cuda_graphs=cuda_graphs,
+        )
+        self._num_actions, self._tau, self._max_grad_norm = num_actions, tau, max_grad_norm
         self._target_update_interval, self._loss = target_update_interval, _LOSSES[loss]
         self._epsilon, self._epsilon_decay = (epsilon_start, epsilon_end, epsilon_steps), epsilon_decay
         with seeded(seed):
-            self._q = DuelingQ(observation_size, num_actions, hidden).to(self.device)
-        self._target = deepcopy(self._q).requires_grad_(False)
+            self._q = DuelingQ(observation_size, num_actions, hidden, self._normalizer).to(self.device)
+        self._target = target_of(self._q)
         self._optimiser = adam(self._q, learning_rate, self.device)
-        self.replay_buffer = ReplayBuffer(
-            buffer_size,
-            observation_size,
-            (),
-            np.int64,
-            num_envs=num_envs,
-            gamma=gamma,
-            n_step=n_step,
-            per_alpha=per_alpha,
-            seed=seed,
-        )
-        self._learning = self._record_learning()
         self._rng = np.random.default_rng(seed)
 
     @property
@@ -161,16 +175,10 @@ class DDDQN(Agent):
             polyak_update(self._target, self._q, self._tau)
         return {"loss": loss.detach(), "q": values.detach().mean()}, (values - targets).detach()
 
-    def update(self) -> dict[str, float]:
-        """One gradient step, and the copy to the target network where one is due."""
-        measured = super().update()
+    def _prepare_update(self) -> None:
+        """The copy to the target network where one is due."""
         if self._target_update_interval is not None and self.updates % self._target_update_interval == 0:
             polyak_update(self._target, self._q, 1.0)
-        return measured
-
-    def freeze(self, seed: int = 0, device: str | None = None) -> QPolicy:
-        """The Q network as it is now; not deterministic, it explores with `epsilon_end`."""
-        return QPolicy(deepcopy(self._q), self._settings, device or self.device, seed)
 
     def state(self) -> Tree:
         """As for every agent, and the random stream of exploration."""
@@ -180,9 +188,6 @@ class DDDQN(Agent):
         """Continue, exploring as it would have."""
         super().load(state)
         set_rng(self._rng, state["exploration"])
-
-    def _metadata(self) -> dict[str, Any]:
-        return {"kind": QPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:
         return {"q": self._q, "target": self._target}

@@ -1,11 +1,13 @@
-"""Networks of agents: MLP, dueling Q, twin Q, squashed Gaussian; target updates and optimisers."""
+"""Networks of agents: MLP, dueling Q, twin Q; normalisation of observations, target updates and optimisers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
+from copy import deepcopy
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,27 +21,80 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def mlp(inputs: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-    """Linear layers with ReLU between them."""
+_relu = partial(nn.ReLU, inplace=True)
+
+
+def mlp(inputs: int, hidden: Sequence[int], outputs: int, activation: Callable[[], nn.Module] = _relu) -> nn.Sequential:
+    """Linear layers with an activation between them."""
     layers: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), nn.ReLU(inplace=True)]
+        layers += [nn.Linear(inputs, width), activation()]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def init_orthogonal(network: nn.Sequential, gain: float) -> None:
+    """Orthogonal weights, of √2 in hidden layers and of `gain` in the last, and biases of 0 (Saxe et al. 2014)."""
+    *inner, last = (layer for layer in network if isinstance(layer, nn.Linear))
+    for layer, scale in (*((each, math.sqrt(2)) for each in inner), (last, gain)):
+        nn.init.orthogonal_(layer.weight, scale)
+        nn.init.zeros_(layer.bias)
+
+
+class RunningNorm(nn.Module):
+    """Observations less their mean, over their standard deviation, within ±10; both are those of all that was seen so far.
+
+    Mean and variance change in place, so that networks which share them, and CUDA graphs, see them as they are.
+    """
+
+    LIMIT = 10.0
+    mean: Tensor
+    var: Tensor
+    count: Tensor
+
+    def __init__(self, observation_size: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(observation_size))
+        self.register_buffer("var", torch.ones(observation_size))
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Normalised `observations`."""
+        return ((observations - self.mean) * (self.var + 1e-8).rsqrt()).clamp(-self.LIMIT, self.LIMIT)
+
+    @torch.no_grad()
+    def update(self, observations: Tensor) -> None:
+        """Take `observations` into account, at least one row (Chan et al. 1983, for the variance of two parts)."""
+        var, mean = torch.var_mean(observations, dim=0, correction=0)
+        self.count += len(observations)
+        share = (len(observations) / self.count).float()
+        delta = mean - self.mean
+        self.mean += delta * share
+        self.var.lerp_(var, share).addcmul_(delta * share, delta * (1 - share))
+
+
+def make_normalizer(settings: Mapping[str, Any]) -> nn.Module:
+    """What stands before the network of a policy of these settings."""
+    if not settings["normalize_observations"]:
+        return nn.Identity()
+    return RunningNorm(settings["observation_size"])
 
 
 class DuelingQ(nn.Module):
     """Q(s, a) = V(s) + A(s, a) − mean A(s, ·) (Wang et al. 2016)."""
 
-    def __init__(self, observation_size: int, num_actions: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self, observation_size: int, num_actions: int, hidden: Sequence[int], normalizer: nn.Module | None = None
+    ) -> None:
         super().__init__()
+        self.normalizer = normalizer or nn.Identity()
         self.trunk = nn.Sequential(mlp(observation_size, hidden[:-1], hidden[-1]), nn.ReLU(inplace=True))
         self.value = nn.Linear(hidden[-1], 1)
         self.advantage = nn.Linear(hidden[-1], num_actions)
 
     def forward(self, observations: Tensor) -> Tensor:
         """Values of shape `(batch, num_actions)`."""
-        features = self.trunk(observations)
+        features = self.trunk(self.normalizer(observations))
         advantage = self.advantage(features)
         return cast(Tensor, self.value(features) + advantage - advantage.mean(dim=1, keepdim=True))
 
@@ -47,8 +102,11 @@ class DuelingQ(nn.Module):
 class TwinQ(nn.Module):
     """Two independent critics, computed as one; the smaller value is believed (Fujimoto et al. 2018)."""
 
-    def __init__(self, observation_size: int, action_size: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self, observation_size: int, action_size: int, hidden: Sequence[int], normalizer: nn.Module | None = None
+    ) -> None:
         super().__init__()
+        self.normalizer = normalizer or nn.Identity()
         pair = [mlp(observation_size + action_size, hidden, 1)[::2] for _ in range(2)]
         layers = list(zip(*pair, strict=True))
         self.weights = nn.ParameterList(torch.stack([layer.weight.detach().T for layer in both]) for both in layers)
@@ -56,7 +114,7 @@ class TwinQ(nn.Module):
 
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
         """Values of shape `(2, batch)`."""
-        features = torch.cat([observations, actions], dim=1).expand(2, -1, -1)
+        features = torch.cat([self.normalizer(observations), actions], dim=1).expand(2, -1, -1)
         *inner, (weight, bias) = zip(self.weights, self.biases, strict=True)
         for inner_weight, inner_bias in inner:
             features = torch.baddbmm(inner_bias, features, inner_weight).relu_()
@@ -65,32 +123,11 @@ class TwinQ(nn.Module):
         return values
 
 
-class SquashedGaussian(nn.Module):
-    """A normal distribution squashed by tanh into (−1, 1) (Haarnoja et al. 2018)."""
-
-    LOG_STD = (-20.0, 2.0)
-
-    def __init__(self, observation_size: int, action_size: int, hidden: Sequence[int]) -> None:
-        super().__init__()
-        self.net = mlp(observation_size, hidden, 2 * action_size)
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation before squashing."""
-        mean, log_std = self._moments(observations)
-        return mean, log_std.exp()
-
-    def sample(self, observations: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions that normal `noise` leads to, and their log-probabilities of shape `(batch,)`."""
-        mean, log_std = self._moments(observations)
-        raw = torch.addcmul(mean, log_std.exp(), noise)
-        normal = -0.5 * noise.square() - 0.5 * math.log(2 * math.pi)
-        # log(1 − tanh²x) = 2·(log 2 − x − softplus(−2x)), stable for large |x|
-        squash = 2.0 * (math.log(2.0) - raw - nn.functional.softplus(-2.0 * raw))
-        return torch.tanh(raw), (normal - log_std - squash).sum(dim=1)
-
-    def _moments(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        mean, log_std = self.net(observations).chunk(2, dim=1)
-        return mean, log_std.clamp(*self.LOG_STD)
+def target_of(network: nn.Module) -> nn.Module:
+    """A copy that is not learned, and that normalises observations as the network does."""
+    target = deepcopy(network).requires_grad_(False)
+    target.normalizer = network.normalizer
+    return target
 
 
 @torch.no_grad()
@@ -99,9 +136,20 @@ def polyak_update(target: nn.Module, source: nn.Module, tau: float) -> None:
     torch._foreach_lerp_(list(target.parameters()), list(source.parameters()), tau)
 
 
-def adam(network: nn.Module, learning_rate: float, device: torch.device) -> torch.optim.Adam:
+def adam(network: nn.Module, learning_rate: float, device: torch.device, eps: float = 1e-8) -> torch.optim.Adam:
     """Adam in as few kernels as there are; on CUDA it can be recorded (see `Recorded`)."""
-    return torch.optim.Adam(network.parameters(), lr=learning_rate, fused=True, capturable=device.type == "cuda")
+    cuda = device.type == "cuda"
+    rate = torch.tensor(learning_rate, device=device) if cuda else learning_rate  # a recording reads what it is then
+    return torch.optim.Adam(network.parameters(), lr=rate, eps=eps, fused=True, capturable=cuda)
+
+
+def set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:
+    """The step size from now on, in recordings too."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate
 
 
 def set_gradients(loss: Tensor, network: nn.Module) -> None:

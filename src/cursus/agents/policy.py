@@ -1,33 +1,24 @@
-"""Frozen policies, for opponents and evaluation; their weights in safetensors files that say what they are, never pickled."""
+"""Frozen policies, for opponents and evaluation."""
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
-from zlib import crc32
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load as read_safetensors
-from safetensors.torch import save as to_safetensors
 from torch import Tensor, nn
 
-from cursus._files import read_regular
-from cursus.agents.networks import DuelingQ, SquashedGaussian
+from cursus.agents.actors import CategoricalActor, GaussianActor, SquashedGaussian
+from cursus.agents.networks import DuelingQ, make_normalizer
+from cursus.agents.weights import part_of, read_weights, write_weights
 from cursus.errors import CheckpointError, StateError
 from cursus.randomness import rng_state, set_rng
-from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count, check_share
 from cursus.types import Tree
-
-_METADATA_KEY = "cursus"
-_MOST_BYTES = 1 << 34
-_ADVICE = "Save the weights again, with save_weights of an agent or save of a policy."
 
 
 class Policy(ABC):
@@ -100,7 +91,7 @@ class Policy(ABC):
     def load(self, state: Tree) -> None:
         """Continue a random stream."""
 
-    def _given(self, observations: ArrayLike) -> torch.Tensor:
+    def _given(self, observations: ArrayLike) -> Tensor:
         return torch.as_tensor(np.asarray(observations, dtype=np.float32), device=self.device)
 
 
@@ -111,11 +102,11 @@ class QPolicy(Policy):
     part = "q"
 
     @staticmethod
-    def build(settings: Mapping[str, Any]) -> nn.Module:
-        """Settings: `observation_size`, `num_actions`, `hidden`, `epsilon`."""
+    def build(settings: Mapping[str, Any]) -> DuelingQ:
+        """Settings: `observation_size`, `num_actions`, `hidden`, `normalize_observations`, `epsilon`."""
         check_share("epsilon", settings["epsilon"])
         check_count("num_actions", settings["num_actions"])
-        return DuelingQ(settings["observation_size"], settings["num_actions"], settings["hidden"])
+        return DuelingQ(settings["observation_size"], settings["num_actions"], settings["hidden"], make_normalizer(settings))
 
     def _seed(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -141,28 +132,27 @@ class QPolicy(Policy):
             raise StateError(f"this is not the state of a policy of kind {self.kind}: {error}.") from error
 
 
-class GaussianPolicy(Policy):
-    """tanh(mean) of the actor's distribution; not deterministic, a sample of it."""
+class ActorPolicy(Policy):
+    """The likeliest or mean action of an actor; not deterministic, a sample of its distribution."""
 
-    kind = "sac"
     part = "actor"
-
-    @staticmethod
-    def build(settings: Mapping[str, Any]) -> nn.Module:
-        """Settings: `observation_size`, `action_size`, `hidden`."""
-        return SquashedGaussian(settings["observation_size"], settings["action_size"], settings["hidden"])
 
     def _seed(self, seed: int) -> None:
         self._rng = torch.Generator(device=self.device).manual_seed(seed)
 
     @torch.inference_mode()
-    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[np.float32]:
-        """Actions of shape `(batch, action_size)` in (−1, 1)."""
-        mean, std = self._network(self._given(observations))
-        if not deterministic:
-            mean = mean + std * torch.randn(mean.shape, generator=self._rng, device=self.device)
-        actions: NDArray[np.float32] = torch.tanh(mean).cpu().numpy()
-        return actions
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
+        """Actions of shape `(batch,)` if they are discrete, otherwise `(batch, action_size)` in [−1, 1]."""
+        actor: Any = self._network
+        given = self._given(observations)
+        if deterministic:
+            actions = actor.best(given)
+        else:
+            noise = torch.empty((len(given), actor.noise_size), device=self.device)
+            actor.draw_noise(noise, self._rng)
+            actions = actor.act(given, noise)
+        found: NDArray[Any] = actions.cpu().numpy()
+        return found
 
     def state(self) -> Tree:
         """The random stream; the weights are in `save`."""
@@ -176,7 +166,46 @@ class GaussianPolicy(Policy):
             raise StateError(f"this is not the state of a policy of kind {self.kind}: {error}.") from error
 
 
-_KINDS: dict[str, type[Policy]] = {each.kind: each for each in (QPolicy, GaussianPolicy)}
+class SquashedGaussianPolicy(ActorPolicy):
+    """The policy of `SAC`."""
+
+    kind = "sac"
+
+    @staticmethod
+    def build(settings: Mapping[str, Any]) -> SquashedGaussian:
+        """Settings: `observation_size`, `action_size`, `hidden`, `normalize_observations`."""
+        sizes = settings["observation_size"], settings["action_size"], settings["hidden"]
+        return SquashedGaussian(*sizes, make_normalizer(settings))
+
+
+class CategoricalPolicy(ActorPolicy):
+    """The policy of `PPO` with discrete actions."""
+
+    kind = "ppo_categorical"
+
+    @staticmethod
+    def build(settings: Mapping[str, Any]) -> CategoricalActor:
+        """Settings: `observation_size`, `num_actions`, `hidden`, `normalize_observations`."""
+        check_count("num_actions", settings["num_actions"])
+        sizes = settings["observation_size"], settings["num_actions"], settings["hidden"]
+        return CategoricalActor(*sizes, make_normalizer(settings))
+
+
+class GaussianPolicy(ActorPolicy):
+    """The policy of `PPO` with continuous actions."""
+
+    kind = "ppo_gaussian"
+
+    @staticmethod
+    def build(settings: Mapping[str, Any]) -> GaussianActor:
+        """Settings: `observation_size`, `action_size`, `hidden`, `normalize_observations`."""
+        sizes = settings["observation_size"], settings["action_size"], settings["hidden"]
+        return GaussianActor(*sizes, make_normalizer(settings))
+
+
+_KINDS: dict[str, type[Policy]] = {
+    each.kind: each for each in (QPolicy, SquashedGaussianPolicy, CategoricalPolicy, GaussianPolicy)
+}
 _SB3 = "sb3"
 
 
@@ -211,50 +240,3 @@ def load_policy(path: str | Path, device: str = "cpu", seed: int = 0) -> Policy:
     except (AssertionError, KeyError, RuntimeError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"{path} does not hold what it says, a policy of kind {kind}: {error}. Save it again.") from error
     return policy(network, settings, device, seed)
-
-
-def write_weights(path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-    """Write tensors, with metadata of JSON values on what they are, whole or not at all."""
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    text = json.dumps({**metadata, "crc32": _checksum(plain, metadata)}, sort_keys=True)
-    write_atomically(Path(path), to_safetensors(plain, metadata={_METADATA_KEY: text}))
-
-
-def read_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the metadata of such a file; a `CheckpointError` if a single bit of it is wrong."""
-    try:
-        data = read_regular(Path(path), _MOST_BYTES, _check_head)
-    except OSError as error:
-        raise CheckpointError(f"weights {path} cannot be read: {error.strerror}. Check the path.") from error
-    try:
-        tensors = read_safetensors(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        metadata = json.loads(header.get("__metadata__", {}).get(_METADATA_KEY, "null"))
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is no safetensors file, or damaged: {error}. {_ADVICE}") from error
-    if not isinstance(metadata, dict) or "crc32" not in metadata:
-        raise CheckpointError(f"{path} was not written by Cursus: it does not say which network it is of. {_ADVICE}")
-    if metadata.pop("crc32") != _checksum(tensors, metadata):
-        raise CheckpointError(f"{path} is damaged: its checksum does not fit. {_ADVICE}")
-    return tensors, metadata
-
-
-def _check_head(file: BinaryIO, size: int) -> None:
-    """Refuse what is no safetensors file before it is read as a whole."""
-    length = int.from_bytes(file.read(8), "little")
-    if not 0 < length <= size - 8 or file.read(1) != b"{":
-        raise OSError(22, "it is no safetensors file, or damaged")
-
-
-def part_of(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors of one network, under its own names."""
-    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
-
-
-def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> int:
-    """Over names, shapes and kinds too, so that nothing but the tensors that were saved passes."""
-    total = crc32(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        values = tensors[name].numpy()
-        total = crc32(values.tobytes(), crc32(f"{name} {values.dtype} {values.shape}".encode(), total))
-    return total

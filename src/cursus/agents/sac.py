@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from math import log
 from typing import Any, Literal, get_args
 
@@ -12,9 +11,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from cursus.agents.base import Agent
-from cursus.agents.networks import SquashedGaussian, TwinQ, adam, polyak_update, seeded, set_gradients
-from cursus.agents.policy import GaussianPolicy
+from cursus.agents.actors import SquashedGaussian
+from cursus.agents.networks import TwinQ, adam, polyak_update, seeded, set_gradients, target_of
+from cursus.agents.off_policy import Learned, Learning, OffPolicyAgent
+from cursus.agents.policy import SquashedGaussianPolicy
 from cursus.agents.replay_buffer import ReplayBuffer
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import rng_state, set_rng
@@ -95,7 +95,7 @@ class ColouredNoise:
         set_rng(self._rng, state["rng"])
 
 
-class SAC(Agent):
+class SAC(OffPolicyAgent):
     """Maximum-entropy learning of continuous actions in (−1, 1), with a temperature that is learned (Haarnoja et al. 2018).
 
     Exploration noise has one stream per environment, restarted with each episode.
@@ -111,10 +111,16 @@ class SAC(Agent):
         buffer_size: transitions in the replay buffer, at least `num_envs · n_step` (default 200,000).
         n_step: rewards that are summed before the value is bootstrapped, at least 1 (default 1).
         per_alpha: exponent of prioritised replay, in [0, 1]; 0 samples uniformly (default 0).
+        per_beta: how far importance weights correct for priorities at the beginning, in [0, 1] (default 0.4).
+        per_beta_steps: updates over which that rises linearly to 1, at least 1 (default 100,000).
         tau: share of the way that the target network moves with each update, in [0, 1] (default 0.005).
+        max_grad_norm: norm to which gradients of the critics and of the actor are clipped, above 0 (default None: not at all).
+        policy_delay: updates of the critics for each of the actor and the temperature, at least 1 (default 1).
         alpha: temperature at the beginning, above 0 (default 1).
         learn_alpha: whether the temperature is learned (default true: it aims at `target_entropy`); without, it stays.
         target_entropy: entropy that the temperature aims at (default `-action_size`).
+        normalize_observations: whether networks are given observations less their running mean, over their running standard
+            deviation (default false).
         noise: colour of the exploration noise, `"white"`, `"pink"` or `"red"` (default `"white"`).
         noise_length: steps of one noise sequence, at least 2; the length of an episode suits pink noise (default 256).
         device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
@@ -126,6 +132,8 @@ class SAC(Agent):
     >>> agent.act_batch(np.zeros((8, 18))).shape
     (8, 4)
     """
+
+    _policy = SquashedGaussianPolicy
 
     def __init__(
         self,
@@ -140,52 +148,67 @@ class SAC(Agent):
         buffer_size: int = 200_000,
         n_step: int = 1,
         per_alpha: float = 0.0,
+        per_beta: float = 0.4,
+        per_beta_steps: int = 100_000,
         tau: float = 0.005,
+        max_grad_norm: float | None = None,
+        policy_delay: int = 1,
         alpha: float = 1.0,
         learn_alpha: bool = True,
         target_entropy: float | None = None,
+        normalize_observations: bool = False,
         noise: Colour = "white",
         noise_length: int = 256,
         device: str = "cpu",
         cuda_graphs: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(device, seed, cuda_graphs)
-        check_count("batch_size", batch_size)
         check_share("tau", tau)
         check_positive("learning_rate", learning_rate)
         check_positive("alpha", alpha)
         check_kind("learn_alpha", learn_alpha, bool, "true or false")
-        self._settings = {
-            "observation_size": int(observation_size),
-            "action_size": int(action_size),
-            "hidden": [int(width) for width in hidden],
-        }
-        self._action_size, self._batch_size, self._tau = action_size, batch_size, tau
+        check_count("policy_delay", policy_delay)
+        if max_grad_norm is not None:
+            check_positive("max_grad_norm", max_grad_norm)
+        super().__init__(
+            {
+                "observation_size": int(observation_size),
+                "action_size": int(action_size),
+                "hidden": [int(width) for width in hidden],
+                "normalize_observations": normalize_observations,
+            },
+            ReplayBuffer(
+                buffer_size,
+                observation_size,
+                (action_size,),
+                np.float32,
+                num_envs=num_envs,
+                gamma=gamma,
+                n_step=n_step,
+                per_alpha=per_alpha,
+                seed=seed,
+            ),
+            batch_size=batch_size,
+            per_beta=per_beta,
+            per_beta_steps=per_beta_steps,
+            device=device,
+            seed=seed,
+            cuda_graphs=cuda_graphs,
+        )
+        self._action_size, self._tau = action_size, tau
+        self._max_grad_norm, self._policy_delay = max_grad_norm, policy_delay
         self._target_entropy = -float(action_size) if target_entropy is None else float(target_entropy)
         with seeded(seed):
-            self._actor = SquashedGaussian(observation_size, action_size, hidden).to(self.device)
-            self._critic = TwinQ(observation_size, action_size, hidden).to(self.device)
-        self._target = deepcopy(self._critic).requires_grad_(False)
+            self._actor = SquashedGaussian(observation_size, action_size, hidden, self._normalizer).to(self.device)
+            self._critic = TwinQ(observation_size, action_size, hidden, self._normalizer).to(self.device)
+        self._target = target_of(self._critic)
         self._temperature, self._learn_alpha = _Temperature(alpha).to(self.device), learn_alpha
         self._optimiser = {
             "actor": adam(self._actor, learning_rate, self.device),
             "critic": adam(self._critic, learning_rate, self.device),
             "temperature": adam(self._temperature, learning_rate, self.device),
         }
-        self.replay_buffer = ReplayBuffer(
-            buffer_size,
-            observation_size,
-            (action_size,),
-            np.float32,
-            num_envs=num_envs,
-            gamma=gamma,
-            n_step=n_step,
-            per_alpha=per_alpha,
-            seed=seed,
-        )
         self._normals = torch.zeros((2, batch_size, action_size), device=self.device)
-        self._learning = self._record_learning()
         self._noise = ColouredNoise(noise, num_envs, action_size, length=noise_length, seed=seed)
 
     def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[np.float32]:
@@ -195,8 +218,7 @@ class SAC(Agent):
         return self._actions(observations=rows, noise=noise)
 
     def _act(self, given: Mapping[str, Tensor]) -> Tensor:
-        mean, std = self._actor(given["observations"])
-        return torch.addcmul(mean, std, given["noise"]).tanh_()
+        return self._actor.act(given["observations"], given["noise"])
 
     def observe(
         self,
@@ -212,37 +234,48 @@ class SAC(Agent):
         super().observe(observations, actions, rewards, next_observations, terminated, truncated, valid)
         self._noise.restart(terminated | truncated)
 
-    def update(self) -> dict[str, float]:
-        """One step of the critics, the actor and the temperature."""
+    def _prepare_update(self) -> None:
+        """Noise for the actions that the update draws."""
         self._normals.normal_(generator=self._torch_rng)
-        return super().update()
 
-    def _learn(self, batch: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        observations, next_observations = batch["observations"], batch["next_observations"]
-        alpha = self._temperature().detach()
+    def _next_learning(self) -> Learning:
+        """The critics learn in every update, the actor and the temperature in every `policy_delay`-th."""
+        return self._learn if self.updates % self._policy_delay == 0 else self._learn_critics
+
+    def _learn(self, batch: Mapping[str, Tensor]) -> Learned:
+        measured, errors = self._learn_critics(batch)
+        return {**measured, **self._learn_actor(batch)}, errors
+
+    def _learn_critics(self, batch: Mapping[str, Tensor]) -> Learned:
+        """One step towards r + γⁿ·(min Q_target(s', a') − α·log π(a'|s')), and the target network's after it."""
         with torch.no_grad():
-            next_actions, next_log_probs = self._actor.sample(next_observations, self._normals[0])
-            next_values = self._target(next_observations, next_actions).amin(dim=0) - alpha * next_log_probs
+            next_actions, next_log_probs = self._actor.sample(batch["next_observations"], self._normals[0])
+            next_values = self._target(batch["next_observations"], next_actions).amin(dim=0)
+            next_values -= self._temperature() * next_log_probs
             targets = batch["rewards"] + batch["discounts"] * next_values
-        errors = self._critic(observations, batch["actions"]) - targets
-        critic_loss = (batch["weights"] * errors.square().sum(dim=0)).mean()
-        set_gradients(critic_loss, self._critic)
-        self._optimiser["critic"].step()
-        actions, log_probs = self._actor.sample(observations, self._normals[1])
-        actor_loss = (alpha * log_probs - self._critic(observations, actions).amin(dim=0)).mean()
-        set_gradients(actor_loss, self._actor)
-        self._optimiser["actor"].step()
+        errors = self._critic(batch["observations"], batch["actions"]) - targets
+        loss = (batch["weights"] * errors.square().sum(dim=0)).mean()
+        self._step("critic", self._critic, loss)
+        polyak_update(self._target, self._critic, self._tau)
+        return {"critic_loss": loss.detach()}, errors.detach().abs().mean(dim=0)
+
+    def _learn_actor(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """One step of the actor up min Q(s, a) − α·log π(a|s), and one of the temperature towards the target entropy."""
+        alpha = self._temperature().detach()
+        actions, log_probs = self._actor.sample(batch["observations"], self._normals[1])
+        loss = (alpha * log_probs - self._critic(batch["observations"], actions).amin(dim=0)).mean()
+        self._step("actor", self._actor, loss)
         entropy = -log_probs.detach().mean()
         if self._learn_alpha:
             self._temperature.log_alpha.grad = entropy - self._target_entropy  # of −log α · (mean log π + target)
             self._optimiser["temperature"].step()
-        polyak_update(self._target, self._critic, self._tau)
-        losses = {"critic_loss": critic_loss.detach(), "actor_loss": actor_loss.detach()}
-        return {**losses, "alpha": alpha, "entropy": entropy}, errors.detach().abs().mean(dim=0)
+        return {"actor_loss": loss.detach(), "alpha": alpha, "entropy": entropy}
 
-    def freeze(self, seed: int = 0, device: str | None = None) -> GaussianPolicy:
-        """The actor as it is now; not deterministic, it samples its distribution with white noise."""
-        return GaussianPolicy(deepcopy(self._actor), self._settings, device or self.device, seed)
+    def _step(self, name: str, network: nn.Module, loss: Tensor) -> None:
+        set_gradients(loss, network)
+        if self._max_grad_norm is not None:
+            nn.utils.clip_grad_norm_(network.parameters(), self._max_grad_norm)
+        self._optimiser[name].step()
 
     def state(self) -> Tree:
         """As for every agent, and the noise."""
@@ -252,9 +285,6 @@ class SAC(Agent):
         """Continue, with the noise that was under way."""
         super().load(state)
         self._noise.load(state["noise"])
-
-    def _metadata(self) -> dict[str, Any]:
-        return {"kind": GaussianPolicy.kind, **self._settings}
 
     def _networks(self) -> Mapping[str, nn.Module]:
         return {"actor": self._actor, "critic": self._critic, "target": self._target, "temperature": self._temperature}

@@ -1,0 +1,333 @@
+"""Proximal policy optimisation, for discrete and continuous actions.
+
+The details, each named where it stands, are those of Schulman et al. 2017 ("Proximal Policy Optimization Algorithms"), Huang
+et al. 2022 ("The 37 Implementation Details of PPO", CleanRL) and Engstrom et al. 2020 ("Implementation Matters in Deep Policy
+Gradients"). Settings have the names that they have in Stable-Baselines3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from cursus.agents.actors import OnPolicyActor
+from cursus.agents.base import Agent
+from cursus.agents.networks import adam, init_orthogonal, mlp, seeded, set_gradients, set_learning_rate
+from cursus.agents.policy import CategoricalPolicy, GaussianPolicy
+from cursus.agents.recorded import Column, Inputs
+from cursus.agents.rollout import Rollout
+from cursus.errors import SettingsError, StateError
+from cursus.settings import check_count, check_positive, check_share
+from cursus.types import BoolArray, Tree
+
+_ROLLOUT_ROWS, _FEWEST_STEPS = 2048, 16
+_METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+
+
+class PPO(Agent):
+    """Policy gradients with a clipped objective (Schulman et al. 2017).
+
+    `act_batch` explores, `observe` stores the step in a rollout, and when the rollout is full (`rollout_full`) `update` learns
+    from it in `n_epochs` passes and empties it. An episode that is truncated is bootstrapped from its true last observation,
+    one that terminated is not.
+
+    Args:
+        observation_size: length of an observation.
+        num_actions: number of discrete actions, at least 1; or give `action_size`.
+        action_size: length of a continuous action, at least 1; what environments are sent is clipped to [−1, 1].
+        num_envs: number of environments that it acts for and is given steps of (default 1).
+        hidden: widths of the hidden layers of the actor and of the critic (default two of 64).
+        learning_rate: step size of Adam, above 0 (default 3e-4).
+        learning_rate_steps: steps of environments over which the step size falls linearly to 0, at least 1 (default None: it
+            stays).
+        n_steps: steps of each environment in a rollout, at least 1 (default as many as make 2,048 in all, at least 16).
+        batch_size: steps of one minibatch, at least 2. What is left over by whole minibatches is another part of the rollout
+            in each epoch (default 64).
+        n_epochs: passes over a rollout, at least 1 (default 10).
+        gamma: discount factor, in [0, 1] (default 0.99).
+        gae_lambda: λ of generalised advantage estimation, in [0, 1] (default 0.95).
+        clip_range: how far the ratio of new to old probabilities may be from 1 to be learned from, above 0 (default 0.2).
+        clip_range_vf: how far values may move from the old ones to be learned from, above 0 (default None: as far as they do).
+        ent_coef: weight of the entropy bonus, at least 0 (default 0).
+        vf_coef: weight of the value loss, at least 0 (default 0.5).
+        max_grad_norm: norm to which gradients are clipped, above 0 (default 0.5).
+        target_kl: KL divergence from the old policy at which no further epoch is begun, above 0 (default None: all are).
+        normalize_observations: whether networks are given observations less their running mean, over their running standard
+            deviation (default false).
+        device: of PyTorch, such as `"cpu"` or `"cuda"` (default `"cpu"`).
+        cuda_graphs: record updates and acts as CUDA graphs and replay them, on CUDA; otherwise launch every kernel by itself
+            (default true).
+        seed: of initial weights, exploration and minibatches (default 0).
+
+    >>> agent = PPO(observation_size=4, num_actions=2, num_envs=8)
+    >>> agent.act_batch(np.zeros((8, 4))).shape, agent.rollout_full
+    ((8,), False)
+    """
+
+    on_policy = True
+
+    def __init__(
+        self,
+        observation_size: int,
+        *,
+        num_actions: int | None = None,
+        action_size: int | None = None,
+        num_envs: int = 1,
+        hidden: Sequence[int] = (64, 64),
+        learning_rate: float = 3e-4,
+        learning_rate_steps: int | None = None,
+        n_steps: int | None = None,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: float = 0.2,
+        clip_range_vf: float | None = None,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        target_kl: float | None = None,
+        normalize_observations: bool = False,
+        device: str = "cpu",
+        cuda_graphs: bool = True,
+        seed: int = 0,
+    ) -> None:
+        check_count("num_envs", num_envs)
+        n_steps = max(_ROLLOUT_ROWS // num_envs, _FEWEST_STEPS) if n_steps is None else n_steps
+        _check_counts(n_steps=n_steps, n_epochs=n_epochs, learning_rate_steps=learning_rate_steps)
+        check_count("batch_size", batch_size, low=2)
+        if n_steps * num_envs < batch_size:
+            raise SettingsError(
+                f"batch_size={batch_size} is more than a rollout of n_steps={n_steps} steps of {num_envs} environments holds. "
+                f"Give at most {n_steps * num_envs}, or more n_steps."
+            )
+        _check_positives(learning_rate=learning_rate, clip_range=clip_range, max_grad_norm=max_grad_norm)
+        _check_positives(clip_range_vf=clip_range_vf, target_kl=target_kl)
+        check_share("gamma", gamma)
+        check_share("gae_lambda", gae_lambda)
+        check_positive("ent_coef", ent_coef, zero=True)
+        check_positive("vf_coef", vf_coef, zero=True)
+        settings = {
+            "observation_size": int(observation_size),
+            **_action_settings(num_actions, action_size),
+            "hidden": [int(width) for width in hidden],
+            "normalize_observations": normalize_observations,
+        }
+        super().__init__(settings, device=device, seed=seed, cuda_graphs=cuda_graphs)
+        self._policy = GaussianPolicy if num_actions is None else CategoricalPolicy
+        self._learning_rate, self._learning_rate_steps = learning_rate, learning_rate_steps
+        self._num_envs, self._batch_size, self._n_epochs = num_envs, batch_size, n_epochs
+        self._gamma, self._gae_lambda = gamma, gae_lambda
+        self._clip_range, self._clip_range_vf, self._target_kl = clip_range, clip_range_vf, target_kl
+        self._ent_coef, self._vf_coef, self._max_grad_norm = ent_coef, vf_coef, max_grad_norm
+        with seeded(seed):
+            self._build_networks()
+        self._optimiser = adam(self._both, learning_rate, self.device, eps=1e-5)  # Huang et al., detail 3
+        self._prepare(n_steps)
+
+    def _build_networks(self) -> None:
+        """Separate networks of tanh layers with orthogonal weights, small in the policy's last (details 2 and 13)."""
+        actor: Any = self._policy.build(self._settings)
+        self._actor: OnPolicyActor = actor
+        self._actor.normalizer = self._normalizer
+        self._critic = mlp(self._settings["observation_size"], self._settings["hidden"], 1, nn.Tanh)
+        init_orthogonal(self._actor.net, 0.01)
+        init_orthogonal(self._critic, 1.0)
+        self._both = nn.ModuleList([self._actor, self._critic]).to(self.device)
+
+    def _prepare(self, n_steps: int) -> None:
+        """The rollout, and what is recorded."""
+        size, number = self._settings["action_size" if self._policy is GaussianPolicy else "num_actions"], ((), torch.float32)
+        seen: Column = ((self._settings["observation_size"],), torch.float32)
+        done: Column = ((size,), torch.float32) if self._policy is GaussianPolicy else ((), torch.int64)
+        self._rollout = Rollout({"observations": seen, "actions": done}, n_steps, self._num_envs, self.device)
+        self._noise = torch.zeros((self._num_envs, self._actor.noise_size), device=self.device)
+        flag, now = ((self._num_envs,), torch.bool), {"observations": ((self._num_envs, *seen[0]), seen[1])}
+        self._exploring = self._record(self._explore, now)
+        self._valuing = self._record(self._value, now)
+        self._ends = Inputs(
+            {"rewards": ((self._num_envs,), torch.float32), "terminated": flag, "ended": flag, "valid": flag}, self.device
+        )
+        learned = {"observations": seen, "actions": done, "log_probs": number, "values": number, "advantages": number}
+        rows = {name: ((self._batch_size, *shape), dtype) for name, (shape, dtype) in learned.items()}
+        self._learning = self._record(self._learn, rows)
+        self._acted: tuple[dict[str, Tensor], NDArray[Any]] | None = None
+
+    @property
+    def rollout_full(self) -> bool:
+        """Whether `update` is due, before anything else is observed."""
+        return self._rollout.full
+
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = False) -> NDArray[Any]:
+        """Draws from the distribution, of which `observe` then stores the probabilities; its best or mean if deterministic."""
+        rows = np.asarray(observations)
+        if deterministic:
+            return self._actions(observations=rows)
+        if len(rows) != self._num_envs:
+            raise SettingsError(f"PPO explores in its {self._num_envs} environments together (num_envs), not in {len(rows)}.")
+        self._actor.draw_noise(self._noise, self._torch_rng)
+        self._exploring.inputs()["observations"][...] = rows
+        acted, sent = self._exploring()
+        actions: NDArray[Any] = sent.cpu().numpy()
+        self._acted = acted, actions.copy()
+        return actions
+
+    def _act(self, given: Mapping[str, Tensor]) -> Tensor:
+        return self._actor.best(given["observations"])
+
+    @torch.no_grad()
+    def _explore(self, given: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        """What the rollout keeps of acting, and the actions that environments are sent."""
+        seen = self._normalizer(given["observations"])
+        actions, log_probs = self._actor.sample(seen, self._noise)
+        values = self._critic(seen).squeeze(1)
+        return {"observations": seen, "actions": actions, "log_probs": log_probs, "values": values}, self._actor.clip(actions)
+
+    @torch.no_grad()
+    def _value(self, given: Mapping[str, Tensor]) -> Tensor:
+        values: Tensor = self._critic(self._normalizer(given["observations"])).squeeze(1)
+        return values
+
+    def _store(
+        self,
+        observations: NDArray[Any],
+        actions: NDArray[Any],
+        rewards: NDArray[Any],
+        next_observations: NDArray[Any],
+        terminated: BoolArray,
+        truncated: BoolArray,
+        valid: BoolArray,
+    ) -> None:
+        if self.rollout_full:
+            raise StateError("the rollout is full. Call update before the next step is observed.")
+        if self._acted is None or not np.array_equal(self._acted[1], actions):
+            raise StateError("PPO learns from its own actions alone. Observe what act_batch gave last, unchanged and once.")
+        given, ends = self._ends.arrays(), terminated | truncated
+        for name, array in (("rewards", rewards), ("terminated", terminated), ("ended", ends), ("valid", valid)):
+            given[name][...] = array
+        step = {**self._acted[0], **self._ends.send()}
+        if truncated.any() or self._rollout.nearly_full:  # elsewhere the next step's value is that of what came of this one
+            self._valuing.inputs()["observations"][...] = next_observations
+            step["next_values"] = self._valuing()
+        self._rollout.add(**step)
+        self._acted = None
+
+    def update(self) -> dict[str, float]:
+        """Learn from a full rollout in up to `n_epochs` passes, and empty it. Metrics are means over all gradient steps."""
+        if not self.rollout_full:
+            raise StateError(
+                f"the rollout is not full: it holds {len(self._rollout)} steps. Call update when rollout_full says so."
+            )
+        rows = self._rollout["valid"].flatten().nonzero().squeeze(1)
+        advantages = self._rollout.advantages(self._gamma, self._gae_lambda)
+        kept = {name: self._rollout[name].flatten(0, 1) for name in ("observations", "actions", "log_probs", "values")}
+        metrics = self._learn_all({**kept, "advantages": advantages.flatten()}, rows) if len(rows) else {}
+        self._rollout.clear()
+        return metrics
+
+    def _learn_all(self, rollout: Mapping[str, Tensor], rows: Tensor) -> dict[str, float]:
+        """All epochs, each with the rows in another order."""
+        rate = self._rate_at(self.steps - len(rows))
+        set_learning_rate(self._optimiser, rate)
+        measured: list[Tensor] = []
+        for _ in range(self._n_epochs):
+            measured += (epoch := self._learn_epoch(rollout, rows))
+            self.updates += len(epoch)
+            if self._target_kl is not None and torch.stack(epoch).mean(dim=0)[_METRICS.index("approx_kl")] > self._target_kl:
+                break
+        metrics = dict(zip(_METRICS, torch.stack(measured).mean(dim=0), strict=True))
+        metrics["explained_variance"] = _explained_variance(rollout["values"][rows], rollout["advantages"][rows])
+        return {**self._read(metrics), "learning_rate": rate}
+
+    def _learn_epoch(self, rollout: Mapping[str, Tensor], rows: Tensor) -> list[Tensor]:
+        """Shuffle once, then learn from one slice after the other."""
+        order = rows[torch.randperm(len(rows), generator=self._torch_rng, device=self.device)]
+        if len(rows) < self._batch_size:  # most were not valid: some more than once, so that a minibatch is of its size
+            order = order.repeat(-(-self._batch_size // len(rows)))
+        shuffled = {name: column[order] for name, column in rollout.items()}
+        measured = []
+        for end in range(self._batch_size, len(order) + 1, self._batch_size):
+            part = slice(end - self._batch_size, end)
+            found = self._learning.of({name: column[part] for name, column in shuffled.items()})
+            measured.append(found.clone())  # the next replay overwrites it
+        return measured
+
+    def _learn(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """One gradient step, and its metrics."""
+        log_probs, entropy = self._actor.evaluate(batch["observations"], batch["actions"])
+        log_ratio = log_probs - batch["log_probs"]
+        ratio = log_ratio.exp()
+        std, mean = torch.std_mean(batch["advantages"])  # normalised in each minibatch (detail 7)
+        advantages = (batch["advantages"] - mean) / (std + 1e-8)
+        clipped = ratio.clamp(1.0 - self._clip_range, 1.0 + self._clip_range)
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean()
+        value_loss = self._value_loss(batch)
+        loss = policy_loss + self._vf_coef * value_loss - self._ent_coef * entropy
+        set_gradients(loss, self._both)
+        nn.utils.clip_grad_norm_(self._both.parameters(), self._max_grad_norm)  # detail 11
+        self._optimiser.step()
+        with torch.no_grad():
+            approx_kl = (ratio - 1.0 - log_ratio).mean()  # never negative, of low variance (Schulman 2020; detail 12)
+            clip_fraction = ((ratio - 1.0).abs() > self._clip_range).float().mean()
+            return torch.stack([policy_loss, value_loss, entropy, approx_kl, clip_fraction])
+
+    def _value_loss(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Squared errors, if `clip_range_vf` is given clipped (detail 9; Engstrom et al. 2020 find that it does not help)."""
+        values, returns = self._critic(batch["observations"]).squeeze(1), batch["advantages"] + batch["values"]
+        errors: Tensor = (values - returns).square()
+        if self._clip_range_vf is not None:
+            moved = (values - batch["values"]).clamp(-self._clip_range_vf, self._clip_range_vf)
+            errors = torch.max(errors, (batch["values"] + moved - returns).square())
+        return errors.mean()
+
+    def _rate_at(self, steps: int) -> float:
+        """The step size, annealed if it is to be (detail 4)."""
+        if self._learning_rate_steps is None:
+            return self._learning_rate
+        return self._learning_rate * max(1.0 - steps / self._learning_rate_steps, 0.0)
+
+    def _networks(self) -> Mapping[str, nn.Module]:
+        return {"actor": self._actor, "critic": self._critic}
+
+    def _optimisers(self) -> Mapping[str, torch.optim.Optimizer]:
+        return {"both": self._optimiser}
+
+    def _stored(self) -> dict[str, Tree]:
+        return {"rollout": self._rollout.state()}
+
+    def _load_stored(self, state: Tree) -> None:
+        self._learning.forget()
+        self._rollout.load(state["rollout"])
+        self._acted = None
+
+
+def _action_settings(num_actions: int | None, action_size: int | None) -> dict[str, int]:
+    given = {name: value for name, value in (("num_actions", num_actions), ("action_size", action_size)) if value is not None}
+    if len(given) != 1:
+        raise SettingsError(
+            "PPO needs num_actions if actions are discrete, or action_size if they are continuous: one of them."
+        )
+    _check_counts(**given)
+    return {name: int(value) for name, value in given.items()}
+
+
+def _check_counts(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            check_count(name, value)
+
+
+def _check_positives(**given: float | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            check_positive(name, value)
+
+
+def _explained_variance(values: Tensor, advantages: Tensor) -> Tensor:
+    """1 − Var(return − value) / Var(return): 1 for a critic that is right, 0 for one that knows nothing."""
+    return 1.0 - advantages.var(correction=0) / (advantages + values).var(correction=0).clamp_min(1e-8)
