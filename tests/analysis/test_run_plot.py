@@ -165,3 +165,37 @@ def test_mistakes_say_what_is_allowed(tmp_path: Path) -> None:
         plot_run(run, by="stage")
     with pytest.raises(LedgerError, match="cannot be drawn"):
         plot_run(run, tmp_path / "plot.jpegg")
+
+
+def league() -> cursus.curricula.League:
+    tasks = cursus.tasks.Named({"warm-up": {"opponent": "weak"}, "games": {"opponent": "archive"}})
+    phases = [Phase("warm-up", cursus.Uniform(tasks, ids=[0]), episodes=50), Phase("games", cursus.Uniform(tasks, ids=[1]))]
+    anchors = {"weak": 1000.0, "strong": 1110.0}
+    return cursus.curricula.League(cursus.Phases(phases), baselines=list(anchors), anchors=anchors, slots=4, every=20)
+
+
+@pytest.mark.parametrize("over", ["episodes", "steps"])
+def test_a_league_shows_the_learners_rating_its_members_and_the_anchors(panels: Any, tmp_path: Path, over: Any) -> None:
+    run = practise(tmp_path / "run", league(), 200)
+    with cursus.metrics.JsonlWriter(run / "metrics.jsonl") as writer:  # each episode of `practise` has ten steps
+        for step, rating in ((500, 1010.0), (1000, 1050.0), (2000, 1200.0)):
+            writer.write(step, {"progress/rating": rating})
+    rating = panels(run, over=over)["rating"]
+    assert labels(rating) == ["learner", "archived", "weak", "strong"]
+    curve, archived, weak, strong = rating.lines
+    per_step = 1.0 if over == "steps" else 0.1
+    assert curve.get_xdata().tolist() == [500 * per_step, 1000 * per_step, 2000 * per_step]
+    assert curve.get_ydata().tolist() == [1010.0, 1050.0, 1200.0]
+    assert len(archived.get_xdata()) == 8
+    assert min(archived.get_xdata()) > 500 * per_step
+    assert (set(weak.get_ydata()), set(strong.get_ydata())) == ({1000.0}, {1110.0})
+
+
+def test_a_league_without_rows_of_metrics_shows_what_snapshots_were_rated(panels: Any, tmp_path: Path) -> None:
+    rating = panels(practise(tmp_path / "run", league(), 200))["rating"]
+    assert rating.lines[0].get_ydata().tolist() == rating.lines[1].get_ydata().tolist()
+    assert len(rating.lines[0].get_ydata()) == 8
+
+
+def test_a_run_without_a_league_has_no_panel_of_ratings(panels: Any, tmp_path: Path) -> None:
+    assert "rating" not in panels(practise(tmp_path / "run", cursus.Uniform(3), 40))

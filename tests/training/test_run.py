@@ -81,7 +81,7 @@ def config(agent: str = "SAC", **more: Any) -> dict[str, Any]:
         "phases": [shooting, games],
         "training": {"steps": 2400, "learning_starts": 200, "updates_per_env_step": 0.05, "mirror": True, "report_every": 400},
         "evaluation": {"every": 800, "games": 4, "background": False},
-        "league": {"every": 5, "slots": 2},
+        "league": {"every": 1, "slots": 2},
         **more,
     }
 
@@ -411,11 +411,11 @@ def test_an_evaluator_that_is_killed_does_not_end_the_training(tmp_path: Path) -
 
 def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(config(), num_envs=4, num_workers=0, run=run, settings=["training.steps=1600", "evaluation.every=0"])
+    train(config(), num_envs=4, num_workers=0, run=run, settings=["training.steps=2400", "evaluation.every=0"])
     for path in (run / "archive").iterdir():
         path.unlink()
     with pytest.raises(CheckpointError, match="archive"):
-        train(resume=run, num_workers=0, settings=["training.steps=2400"])
+        train(resume=run, num_workers=0, settings=["training.steps=3200"])
     (run / "train.json").write_text("{")
     with pytest.raises(ConfigError, match="train.json cannot be read"):
         train(resume=run)

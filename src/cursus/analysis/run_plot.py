@@ -10,6 +10,7 @@ import numpy as np
 
 from cursus.analysis import style
 from cursus.analysis.history import By, Over, RunHistory
+from cursus.analysis.ratings import draw_ratings, ratings_of
 from cursus.analysis.task_map import TaskMap, task_map
 from cursus.statistics import wilson, z_of
 from cursus.types import BoolArray, FloatArray, IntArray
@@ -29,6 +30,7 @@ _SIGNS = {
     "stage": ("D", "#7b3294"),
     "forgetting": ("X", "#d55e00"),
     "settings": ("s", "#7b3294"),
+    "snapshot": ("o", "#5a6470"),
 }
 _OTHER_SIGN = ("|", "#5a6470")
 
@@ -85,6 +87,9 @@ def _panels(history: RunHistory, over: Over, by: By | None) -> Iterator[Panel]:
     elif history.decisions:
         rows = len({each["kind"] for each in history.decisions})
         yield "decisions", lambda axes: _draw_decisions(axes, history, along), 0.3 * rows + 0.6
+    ratings = ratings_of(history, over)
+    if ratings is not None:
+        yield "rating", lambda axes: draw_ratings(axes, ratings), _HEIGHT
     names, which, what = history.groups(by)
     names, which = _largest(names, which)
     bins = style.bins_of(along, len(names) if what == "label" else min(len(names), 2))  # few stages are practised at a time

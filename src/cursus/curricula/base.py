@@ -216,6 +216,10 @@ class Curriculum(ABC):
         """Tables for people and programs: name → rows, each a dict of plain JSON values."""
         return {}
 
+    def metrics(self) -> dict[str, float]:
+        """Numbers about this moment for rows of metrics, by name (see `cursus.metrics.DEFINITIONS`); those of its parts."""
+        return {name: value for part in self.parts() for name, value in part.metrics().items()}
+
     def __repr__(self) -> str:
         return short_repr(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -29,11 +29,16 @@ Strategies: TypeAlias = tuple[tuple[str, float], ...]
 """Names, and where the share of each ends on the way from 0 to 1."""
 
 
-class Facts(NamedTuple):
-    """What a task says: whom it names, how members are drawn for it, and whether its games are rated."""
+Thin: TypeAlias = Literal["beaten", "time"]
+"""Who makes room in a full archive."""
 
-    opponent: Any
+
+class Facts(NamedTuple):
+    """What a task says: whom it names, how members are drawn for it, whether it meets an earlier self, whether it is rated."""
+
+    opponent: str | None
     strategies: Strategies
+    meets_self: bool
     rated: bool
 
 
@@ -76,20 +81,23 @@ class LeagueTasks(TaskSpace):
 class League(Curriculum):
     """Any curriculum, with an archive of the learner's earlier selves to play against.
 
-    Every `every` episodes the learner is to be archived: a decision of the kind `snapshot` names the slot, and whoever
-    trains puts a copy of the learner there. Where the curriculum draws a task whose opponent is `"archive"`, a member is
-    drawn for it: `archive/0`, `archive/1`, …, or one of the baselines. How, is drawn from `shares`, or said by the task
-    itself, as in `"archive:skill"`:
+    The learner is to be archived when the first task is done whose opponent is `"archive"` or `"latest"`, and again after
+    every `every` such episodes: what is practised before does not fill the archive. A decision of the kind `snapshot` names
+    the slot, and who was let go for it; whoever trains puts a copy of the learner there.
+
+    Where the curriculum draws a task whose opponent is `"archive"`, a member is drawn for it: `archive/0`, `archive/1`, …,
+    or one of the baselines. How, is drawn from `shares`, or said by the task itself, as in `"archive:skill"`:
 
     - `pfsp`: prioritized fictitious self-play, in proportion to w·(1 − w), where w is the learner's win rate against it;
     - `skill`: uniformly among those whose rating is within `skill_range` of the learner's, or of all if there is none;
     - `random`: uniformly among the archived; `newest`: the one archived last; `baseline`: uniformly among the baselines.
 
-    As long as nobody is archived, a baseline is met. When all slots are taken, the member whom the learner beats most
-    surely makes room, but never the newest.
+    As long as nobody is archived, a baseline is met. When all slots are taken, one makes room, by the rule of `thin`: with
+    `beaten` the member whom the learner beats most surely, but never the newest; with `time` the one whose going leaves
+    the smallest gap between its neighbours in time, but never the oldest, so that members stay spread over the whole run.
 
     Ratings are Elo's, read from the scores of episodes (1 won, 0.5 drawn, 0 lost). A member begins with the learner's
-    rating of that moment.
+    rating of that moment. Games against a player who is named in `baselines` or `anchors` count wherever they are played.
 
     Args:
         curriculum: draws the tasks; some of their params name the archive as the opponent.
@@ -97,7 +105,8 @@ class League(Curriculum):
         anchors: fixed ratings of players by name, so that the scale keeps its meaning while the learner moves (default:
             none).
         slots: number of earlier selves that are kept, at least 1 (default 16).
-        every: episodes between two snapshots, at least 1 (default 500).
+        every: episodes against earlier selves between two snapshots, at least 1 (default 500).
+        thin: who makes room when all slots are taken, `"beaten"` or `"time"` (default `"beaten"`).
         shares: how often each strategy is used, by name; they need not add up to 1 (default: half `pfsp`, 0.3 `random`,
             0.2 `baseline`).
         skill_range: points of rating within which `skill` looks, above 0 (default 100).
@@ -119,6 +128,7 @@ class League(Curriculum):
         anchors: Mapping[str, float] | None = None,
         slots: int = 16,
         every: int = 500,
+        thin: Thin = "beaten",
         shares: Mapping[str, float] | None = None,
         skill_range: float = 100.0,
         rated: Mapping[str, Any] | None = None,
@@ -127,6 +137,8 @@ class League(Curriculum):
         check_kind("curriculum", curriculum, Curriculum, "Uniform(Named({'self-play': {'opponent': 'archive'}}))")
         check_count("slots", slots)
         check_count("every", every)
+        if thin not in get_args(Thin):
+            raise SettingsError(f"thin={thin!r} is not known. Allowed: {', '.join(get_args(Thin))}.")
         check_positive("skill_range", skill_range)
         self._curriculum = curriculum
         self._shares = dict(_SHARES if shares is None else shares)
@@ -140,16 +152,18 @@ class League(Curriculum):
         self._space = LeagueTasks(curriculum.tasks, self._members, key)
         super().__init__(self._space)
         self._anchors = {} if anchors is None else dict(anchors)
-        self._slots, self._every, self._skill_range = slots, every, skill_range
+        self._slots, self._every, self._thin, self._skill_range = slots, every, thin, skill_range
         self._rated = {} if rated is None else dict(rated)
         self._facts = lru_cache(maxsize=4096)(self._look_up)
         self._episodes = 0
         self._taken = 0
         self._rating = float(np.mean(list(self._anchors.values()))) if self._anchors else _FIRST_RATING
-        count = len(self._members)
-        self._ratings = np.array([self._anchors.get(name, self._rating) for name in self._members], dtype=np.float64)
-        self._wins = np.full(count, 0.5)
-        self._games = np.zeros(count, dtype=np.int64)
+        self._players = [*self._members, *(name for name in self._anchors if name not in self._baselines)]
+        self._scripted = {name: self._players.index(name) for name in [*self._baselines, *self._anchors]}
+        count = len(self._players)
+        self._ratings = np.array([self._anchors.get(name, self._rating) for name in self._players], dtype=np.float64)
+        self._win_rates = np.full(count, 0.5)
+        self._games, self._wins = np.zeros((2, count), dtype=np.int64)
         self._numbers = np.full(count, -1, dtype=np.int64)  # of the snapshot in each slot
 
     def __getstate__(self) -> dict[str, Any]:
@@ -184,8 +198,8 @@ class League(Curriculum):
         return self._rating
 
     def ratings(self) -> dict[str, float]:
-        """Those of everybody who can be met."""
-        return {self._members[member]: float(self._ratings[member]) for member in self._present().tolist()}
+        """Those of everybody who is met."""
+        return {self._players[player]: float(self._ratings[player]) for player in self._present().tolist()}
 
     @property
     def completed(self) -> bool | None:
@@ -217,13 +231,13 @@ class League(Curriculum):
     def _odds(self, strategy: str) -> FloatArray:
         """How likely each member is under a strategy, up to a factor."""
         archived = self._numbers >= 0
-        odds = np.zeros(len(self._members))
+        odds = np.zeros(len(self._players))
         if strategy == "baseline" or not archived.any():
             odds[: len(self._baselines)] = 1.0
         elif strategy == "newest":
             odds[int(np.argmax(self._numbers))] = 1.0
         elif strategy == "pfsp":
-            odds[archived] = (self._wins * (1 - self._wins))[archived]
+            odds[archived] = (self._win_rates * (1 - self._win_rates))[archived]
         elif strategy == "skill":
             odds[archived & (np.abs(self._ratings - self._rating) <= self._skill_range)] = 1.0
         if not odds.any():
@@ -243,69 +257,94 @@ class League(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Rate the games, let the curriculum learn from its tasks, and archive the learner when it is time."""
         decisions: list[Decision] = []
+        bases = (episodes.task // self._space.width).tolist()
+        meetings = np.flatnonzero([self._facts(base).meets_self for base in bases])
         start = 0
         while start < len(episodes):
-            stop = min(start + self._every - self._episodes % self._every, len(episodes))
+            coming = meetings[meetings >= start]
+            left = self._until_snapshot()
+            stop = int(coming[left - 1]) + 1 if left <= len(coming) else len(episodes)
             run = episodes[start:stop]
             for task, score in zip(run.task.tolist(), run.score.tolist(), strict=True):
-                self._rate(task, score)
+                self._count_game(task, score)
             decisions += self._curriculum.update(replace(run, task=run.task // self._space.width))
-            self._episodes += len(run)
-            if self._episodes % self._every == 0:
+            self._episodes += min(left, len(coming))
+            if left <= len(coming):
                 decisions.append(self._archive(int(run.ticket[-1])))
             start = stop
         return decisions
 
-    def _rate(self, task: int, score: float) -> None:
+    def _until_snapshot(self) -> int:
+        """Episodes against earlier selves until the next one; the first of all brings the first snapshot."""
+        return self._every - (self._episodes - 1) % self._every if self._episodes else 1
+
+    def _count_game(self, task: int, score: float) -> None:
         base, member = self._space.split(task)
-        opponent, _, rated = self._facts(base)
-        if member is not None:
-            self._wins[member] += _MEMORY * (score - self._wins[member])
-            self._games[member] += 1
-            opponent = self._members[member]
-        anchored = opponent in self._anchors
-        if not rated or (member is None and not anchored):
+        facts = self._facts(base)
+        player = self._scripted.get(facts.opponent or "") if member is None else member
+        if player is None:
             return
-        theirs = self._anchors[opponent] if anchored else float(self._ratings[member])
-        surprise = score - 1.0 / (1.0 + 10.0 ** ((theirs - self._rating) / _SCALE))
+        self._win_rates[player] += _MEMORY * (score - self._win_rates[player])
+        self._games[player] += 1
+        self._wins[player] += score == 1.0
+        if facts.rated:
+            self._rate(player, score)
+
+    def _rate(self, player: int, score: float) -> None:
+        surprise = score - 1.0 / (1.0 + 10.0 ** ((float(self._ratings[player]) - self._rating) / _SCALE))
         self._rating += _LEARNER_GAIN * surprise
-        if not anchored:
-            self._ratings[member] -= _MEMBER_GAIN / (1.0 + self._games[member] / 10.0) * surprise
+        if self._players[player] not in self._anchors:
+            self._ratings[player] -= _MEMBER_GAIN / (1.0 + self._games[player] / 10.0) * surprise
 
     def _archive(self, ticket: int) -> Decision:
-        archived = self._numbers[len(self._baselines) :]
-        left = None
-        if (archived < 0).any():
-            slot = int(np.argmax(archived < 0))
+        first, number = len(self._baselines), self._taken
+        taken = self._numbers[first : first + self._slots]
+        left, lost = None, ""
+        if (taken < 0).any():
+            slot = int(np.argmax(taken < 0))
         else:
-            beaten = self._wins[len(self._baselines) :].copy()
-            if len(beaten) > 1:
-                beaten[int(np.argmax(archived))] = -1.0
-            slot = int(np.argmax(beaten))
-            left = int(archived[slot])
-        member, number = len(self._baselines) + slot, self._taken
-        lost = "" if left is None else f" in place of snapshot {left}, beaten at {self._wins[member]:.0%}"
+            slot, why = self._let_go(taken)
+            left = int(taken[slot])
+            lost = f" in place of snapshot {left}, {why}"
+        member = first + slot
+        gone = None if left is None else {"snapshot": left, "rating": round(float(self._ratings[member]), 3), "why": why}
         self._numbers[member], self._ratings[member] = number, self._rating
-        self._wins[member], self._games[member] = 0.5, 0
+        self._win_rates[member], self._games[member], self._wins[member] = 0.5, 0, 0
         self._taken += 1
         text = f"the learner is archived as snapshot {number} in slot {slot}{lost}; rating {self._rating:.0f}"
-        evidence = {"slot": slot, "number": number, "left": left, "rating": round(self._rating, 3), "episodes": self._episodes}
+        evidence: dict[str, Any] = {"slot": slot, "number": number, "left": left, "let_go": gone}
+        evidence |= {"rating": round(self._rating, 3), "episodes": self._episodes}
         return Decision("snapshot", ticket, text, evidence)
+
+    def _let_go(self, taken: IntArray) -> tuple[int, str]:
+        """The slot that is freed, and why."""
+        if self._thin == "time" and len(taken) > 1:
+            times = [*np.sort(taken).tolist(), self._taken]
+            gaps = [times[index + 1] - times[index - 1] for index in range(1, len(taken))]
+            before, chosen, after = times[int(np.argmin(gaps)) :][:3]
+            return int(np.argmax(taken == chosen)), f"the least missed between {before} and {after}"
+        beaten = self._win_rates[len(self._baselines) :][: self._slots].copy()
+        if len(beaten) > 1:
+            beaten[int(np.argmax(taken))] = -1.0
+        slot = int(np.argmax(beaten))
+        return slot, f"beaten at {self._win_rates[len(self._baselines) + slot]:.0%}"
 
     def _look_up(self, base: int) -> Facts:
         params = self._space.base.params(base)
         if not isinstance(params, Mapping):
-            return Facts(None, (), False)
+            return Facts(None, (), False, False)
         opponent = params.get(self._space.key)
         rated = all(params.get(name, value) == value for name, value in self._rated.items())
         strategies: Strategies = tuple(self._strategies) if opponent == ARCHIVE else ()
         if isinstance(opponent, str) and opponent.startswith(f"{ARCHIVE}:"):
             strategies = tuple(check_shares({opponent.removeprefix(f"{ARCHIVE}:"): 1.0}))
-        return Facts(opponent, strategies, rated)
+        name = opponent if isinstance(opponent, str) else None
+        return Facts(name, strategies, bool(strategies) or name == LATEST, rated)
 
     def _present(self) -> IntArray:
-        """Baselines, and members of slots that are taken."""
-        return np.flatnonzero((self._numbers >= 0) | (np.arange(len(self._members)) < len(self._baselines)))
+        """Scripted players, and members of slots that are taken."""
+        scripted = np.isin(np.arange(len(self._players)), list(self._scripted.values()))
+        return np.flatnonzero((self._numbers >= 0) | scripted)
 
     # ---- telling
 
@@ -315,13 +354,13 @@ class League(Curriculum):
         for base, share in enumerate(self._curriculum.weights().tolist()):
             strategies = self._facts(base).strategies if share else ()
             if strategies:
-                weights[base, 1:] = share * self._member_shares(strategies)
+                weights[base, 1:] = share * self._member_shares(strategies)[: len(self._members)]
             else:
                 weights[base, 0] = share
         return weights.reshape(-1)
 
     def _member_shares(self, strategies: Strategies) -> FloatArray:
-        shares = np.zeros(len(self._members))
+        shares = np.zeros(len(self._players))
         below = 0.0
         for strategy, bound in strategies:
             odds = self._odds(strategy)
@@ -344,26 +383,42 @@ class League(Curriculum):
 
     def explain(self) -> str:
         """The curriculum, the archive and the ratings."""
-        missing = self._every - self._episodes % self._every
-        archived = int(np.count_nonzero(self._numbers >= 0))
-        text = f"League: {archived} of {self._slots} slots taken, the next snapshot in {missing:,} episodes; "
-        text += f"rating {self._rating:.0f}"
+        missing = self._until_snapshot()
+        text = f"League: {self._archived()} of {self._slots} slots taken, the next snapshot after {missing:,} "
+        text += f"episode{'s' * (missing != 1)} against earlier selves; rating {self._rating:.0f}"
         anchors = ", ".join(f"{name} {value:.0f}" for name, value in self._anchors.items())
         return f"{self._curriculum.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables of the curriculum, and a row for everybody who can be met."""
+        """The tables of the curriculum, and a row for everybody who is met; `win_rate` is of the latest games."""
         rows = [
             {
-                "member": self._members[member],
-                "snapshot": None if self._numbers[member] < 0 else int(self._numbers[member]),
-                "rating": round(float(self._ratings[member]), 1),
-                "win_rate": round(float(self._wins[member]), 4),
-                "games": int(self._games[member]),
+                "member": self._players[player],
+                "snapshot": None if self._numbers[player] < 0 else int(self._numbers[player]),
+                "rating": round(float(self._ratings[player]), 1),
+                "win_rate": round(float(self._win_rates[player]), 4),
+                "games": int(self._games[player]),
+                "wins": int(self._wins[player]),
             }
-            for member in self._present().tolist()
+            for player in self._present().tolist()
         ]
         return {**self._curriculum.status(), "league": rows}
+
+    def metrics(self) -> dict[str, float]:
+        """The learner's rating, how full the archive is, and how the learner stands with each scripted player."""
+        metrics = {
+            **super().metrics(),
+            "progress/rating": self._rating,
+            "league/archived": float(self._archived()),
+            "league/snapshots": float(self._taken),
+        }
+        for name, player in self._scripted.items():
+            metrics[f"league/rating/{name}"] = float(self._ratings[player])
+            metrics[f"league/win_rate/{name}"] = float(self._win_rates[player])
+        return metrics
+
+    def _archived(self) -> int:
+        return int(np.count_nonzero(self._numbers >= 0))
 
     def state(self) -> Tree:
         """The archive, the ratings, and the state of the curriculum."""
@@ -373,22 +428,23 @@ class League(Curriculum):
             "taken": self._taken,
             "rating": self._rating,
             "ratings": self._ratings.copy(),
-            "wins": self._wins.copy(),
+            "win_rates": self._win_rates.copy(),
             "games": self._games.copy(),
+            "wins": self._wins.copy(),
             "numbers": self._numbers.copy(),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from there."""
         curriculum, episodes, taken, rating, *columns = take(
-            state, "curriculum", "episodes", "taken", "rating", "ratings", "wins", "games", "numbers"
+            state, "curriculum", "episodes", "taken", "rating", "ratings", "win_rates", "games", "wins", "numbers"
         )
-        if any(np.shape(column) != (len(self._members),) for column in columns):
-            raise StateError(f"this state is of a league of another size than {len(self._members)} members.")
+        if any(np.shape(column) != (len(self._players),) for column in columns):
+            raise StateError(f"this state is of a league of another size than {len(self._players)} players.")
         self._curriculum.load(curriculum)
         self._episodes, self._taken, self._rating = int(episodes), int(taken), float(rating)
-        self._ratings, self._wins = (np.array(column, dtype=np.float64) for column in columns[:2])
-        self._games, self._numbers = (np.array(column, dtype=np.int64) for column in columns[2:])
+        self._ratings, self._win_rates = (np.array(column, dtype=np.float64) for column in columns[:2])
+        self._games, self._wins, self._numbers = (np.array(column, dtype=np.int64) for column in columns[2:])
 
     def settings(self) -> Mapping[str, Any]:
         """Everything that the constructor takes."""
@@ -398,6 +454,7 @@ class League(Curriculum):
             "anchors": self._anchors,
             "slots": self._slots,
             "every": self._every,
+            "thin": self._thin,
             "shares": self._shares,
             "skill_range": self._skill_range,
             "rated": self._rated,

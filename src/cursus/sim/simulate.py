@@ -184,7 +184,8 @@ def simulate(
                 result.epochs += 1
                 recorder.sum_up()
                 result.curve.append(result.final)
-                result.metrics = {**rollup.report(), **statistics.report(), **_metrics(world, agent, result, num_envs)}
+                result.metrics = {**rollup.report(), **statistics.report(), **curriculum.metrics()}
+                result.metrics |= _metrics(world, agent, result, num_envs)
                 out.write(agent.steps * num_envs, result.metrics)
                 if run is not None and (result.epochs % checkpoint_every == 0 or result.epochs == epochs):
                     teacher.checkpoint(_state(settings, agent, recorder, result))
