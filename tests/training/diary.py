@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -11,6 +12,7 @@ from gymnasium import spaces
 
 import cursus
 from cursus.agents import DDDQN
+from cursus.training import Callback, Training
 
 _numbers = count()
 
@@ -43,6 +45,13 @@ class Diary(gymnasium.Env[Any, Any]):
         over = self.now == self.length + self.number % 3
         ended, cut = over and not self.truncates, over and self.truncates
         return self._look(), 1.0, ended, cut, {"is_success": self.number % 2 == 0} if over else {}
+
+
+class OnReport(Callback):
+    """Calls a function after every row of metrics."""
+
+    def __init__(self, look: Callable[[Training], object]) -> None:
+        self.on_report = look  # type: ignore[assignment, method-assign]
 
 
 def agent(num_envs: int, **more: Any) -> DDDQN:

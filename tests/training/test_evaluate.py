@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
+from cursus.envs.hockey.recipe import hockey_score, hockey_tasks
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
 from cursus.statistics import wilson, z_of
 from cursus.training.evaluate import Score, evaluate
-from cursus.training.evaluations import BackgroundEvaluator, Evaluation
-from cursus.training.hockey import hockey_tasks
+from cursus.training.evaluations import BackgroundEvaluator, Evaluation, evaluate_step
 from waiting import wait_until
 
 
@@ -77,8 +77,6 @@ class Duel(gymnasium.Env[Any, Any]):
         info = {"winner": winner, "is_success": winner > 0} if over else {}
         if self.trouble == "silent":
             info = {"colour": "red"}
-        if self.trouble == "no winner":
-            info.pop("winner", None)
         return self._look(), reward, over and not draw, over and draw, info
 
     def close(self) -> None:
@@ -159,47 +157,79 @@ def test_no_more_environments_are_made_than_there_are_games_and_all_are_closed()
 # ---- the counts
 
 
+def winner_score(info: Any) -> float:
+    return (float(info["winner"]) + 1.0) / 2.0
+
+
 def test_wins_draws_and_losses_add_up() -> None:
-    best, worst = (evaluate(Guess(skill), Duel, {"one": [{}]}, games=200)[0] for skill in (-2.0, 2.0))
-    assert best.losses == worst.wins == 0
-    assert best.wins == worst.losses
+    best, worst = (evaluate(Guess(skill), Duel, {"one": [{}]}, games=200, score=winner_score)[0] for skill in (-2.0, 2.0))
+    assert (best.successes or 0) + (best.draws or 0) == 200
+    assert worst.successes == 0
     assert best.draws == worst.draws
-    assert best.wins + best.draws == 200
+    assert best.loss_rate == 0
+    assert best.success_rate == worst.loss_rate
     assert best.draw_rate == pytest.approx(0.5, abs=0.1)
     assert best.mean_length == pytest.approx(10, abs=1.0)
     assert best.mean_return > 0 > worst.mean_return
 
 
-def test_without_a_winner_the_end_decides() -> None:
-    with_winner = evaluate(Guess(), Duel, {"one": [{}]}, games=100)
-    assert evaluate(Guess(), lambda: Duel(trouble="no winner"), {"one": [{}]}, games=100) == with_winner
+def test_without_a_score_there_are_no_draws() -> None:
+    scored, plain = (evaluate(Guess(), Duel, {"one": [{}]}, games=100, score=score)[0] for score in (winner_score, None))
+    assert (plain.draws, plain.draw_rate, plain.loss_rate) == (None, None, None)
+    assert plain == replace(scored, draws=None)
+    assert "drawn" not in plain.text
+
+
+def test_an_environment_that_does_not_speak_of_success_has_returns_alone() -> None:
+    silent = evaluate(Guess(), lambda: Duel(trouble="silent"), {"one": [{}]}, games=20)[0]
+    assert (silent.successes, silent.success_rate, silent.success_interval) == (None, None, None)
+    assert silent.text == f"one: mean return {silent.mean_return:.2f} of 20"
+    assert set(silent.metrics()) == {f"evaluation/one/{key}" for key in ("mean_return", "mean_length", "games")}
 
 
 def test_success_can_be_read_in_another_way() -> None:
     kept = evaluate(Guess(), Duel, {"one": [{}]}, games=100, success=lambda info: info["winner"] >= 0)[0]
-    plain = evaluate(Guess(), Duel, {"one": [{}]}, games=100)[0]
-    assert (kept.wins, kept.draws, kept.losses) == (plain.wins + plain.draws, 0, plain.losses)
+    plain = evaluate(Guess(), Duel, {"one": [{}]}, games=100, score=winner_score)[0]
+    assert kept.successes == (plain.successes or 0) + (plain.draws or 0)
+
+
+def test_waiting_for_the_end_is_not_half_a_success() -> None:
+    waits = Score("task", games=100, successes=0, mean_return=0.0, mean_length=100.0)
+    tries = Score("task", games=100, successes=38, mean_return=-5.0, mean_length=50.0)
+    assert tries.value > waits.value
+    assert replace(waits, mean_return=1.0).value > waits.value, "where success is equal, the return decides"
 
 
 @given(wins=st.integers(0, 50), draws=st.integers(0, 50), losses=st.integers(1, 50))
 def test_a_score_says_the_same_in_words_and_metrics(wins: int, draws: int, losses: int) -> None:
     games = wins + draws + losses
-    score = Score("50 % weak", games, wins, draws, losses, mean_return=1.5, mean_length=9.0)
+    score = Score("50 % weak", games, wins, mean_return=1.5, mean_length=9.0, draws=draws)
     low, high = wilson(wins, games, z_of(0.95))
-    metrics = score.metrics()
-    assert list(metrics) == [
-        f"evaluation/50 % weak/{key}"
-        for key in ("win_rate", "win_low", "win_high", "draw_rate", "loss_rate", "mean_return", "games")
-    ]
-    assert list(metrics.values()) == [wins / games, low, high, draws / games, losses / games, 1.5, games]
-    assert score.win_interval == (low, high)
-    assert score.draw_interval == wilson(draws, games, z_of(0.95))
-    assert score.loss_interval == wilson(losses, games, z_of(0.95))
+    assert score.metrics() == {
+        f"evaluation/50 % weak/{key}": pytest.approx(value)
+        for key, value in {
+            "success_rate": wins / games,
+            "success_low": low,
+            "success_high": high,
+            "draw_rate": draws / games,
+            "loss_rate": losses / games,
+            "mean_return": 1.5,
+            "mean_length": 9.0,
+            "games": games,
+        }.items()
+    }
+    assert score.success_interval == (low, high)
+    assert score.value == (pytest.approx((wins + draws / 2) / games), 1.5)
     assert score.text.startswith(f"50 % weak: {100 * (wins / games):.1f} % won ({100 * low:.1f}–{100 * high:.1f}), ")
-    assert score.text.endswith(f"{100 * (losses / games):.1f} % lost of {games}")
+    assert score.text.endswith(f"{100 * (score.loss_rate or 0):.1f} % lost of {games}")
 
 
 # ---- what goes wrong
+
+
+def test_a_success_that_was_asked_for_by_name_is_missed() -> None:
+    with pytest.raises(ResultError, match=r"game \d of 'short': .*'won': it has \['colour', 'episode'\]"):
+        evaluate(Guess(), lambda: Duel(trouble="silent"), TASKS, success="won")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +237,6 @@ def test_a_score_says_the_same_in_words_and_metrics(wins: int, draws: int, losse
     [
         ("step", EnvError, r"game 3 of 'short' failed in step: ValueError: the floor is lava\n\nTraceback"),
         ("reset", EnvError, r"game 0 of 'short' failed in reset: RuntimeError: the hall is closed"),
-        ("silent", ResultError, r"game \d of 'short': .*'success': it has \['colour', 'episode'\]"),
         ("reward", ResultError, r"game \d of 'short' has a return of nan"),
     ],
 )
@@ -303,10 +332,10 @@ def test_each_side_begins_half_of_the_games_of_hockey() -> None:
             return found
 
     still = Broken(lambda rows: np.zeros((len(rows), 4)))
-    scores = evaluate(still, Watched, hockey_tasks(["none", "strong"]), games=4, num_envs=8)
+    scores = evaluate(still, Watched, hockey_tasks(["none", "strong"]), games=4, num_envs=8, score=hockey_score)
     assert Counter(begun) == {(name, left): 2 for name in ("none", "strong") for left in (True, False)}
     assert (scores[0].draws, scores[0].mean_length) == (4, 251.0)
-    assert scores[1].losses > scores[1].wins
+    assert (scores[1].loss_rate or 0) > (scores[1].success_rate or 0)
 
 
 def test_one_opponent_is_still_a_list() -> None:
@@ -373,9 +402,11 @@ def test_the_background_gives_the_same_scores_in_order(guesser: Path, tmp_path: 
     assert [each.step for each in found] == [0, 1, 2]
     assert [each.weights for each in found] == [guesser, other, guesser]
     for each in found:
-        assert each.scores == evaluate(load_policy(each.weights), Duel, TASKS, games=15, num_envs=4, seed=9)
+        alone = {"make_env": Duel, "tasks": TASKS, "games": 15, "num_envs": 4, "seed": 9}
+        assert each.scores == evaluate_step(each.step, load_policy(each.weights), each.weights, alone).scores
         assert each.seconds > 0
-        assert len(each.metrics()) == 14
+        assert len(each.metrics()) == 12
+    assert found[0].scores != found[2].scores, "the same weights in other games"
     assert found[0].scores != found[1].scores
     assert pid is not None
     assert is_gone(pid)

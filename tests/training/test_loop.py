@@ -71,7 +71,7 @@ def test_an_agent_learns_and_is_promoted() -> None:
 def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
     envs, learner = make(num_envs), agent(num_envs)
     result = train(envs, learner, steps=320, updates_per_env_step=ratio, learning_starts=160)
-    assert result.updates == learner.updates == int(160 * ratio)
+    assert result.updates == learner.updates == int((160 - num_envs) * ratio), "the last ones come with the next step"
     envs.close()
 
 
@@ -225,14 +225,30 @@ def test_learning_that_diverges_is_an_error_and_leaves_the_last_good_checkpoint(
     envs.close()
 
 
-def test_a_run_is_resumed_with_as_many_environments(tmp_path: Path) -> None:
-    envs = make(8, run=tmp_path / "run")
-    train(envs, agent(8), steps=80, run=tmp_path / "run")
+@pytest.mark.parametrize(("before", "after"), [(8, 3), (2, 5)])
+def test_a_run_is_resumed_with_more_or_fewer_environments(before: int, after: int, tmp_path: Path) -> None:
+    envs = make(before, run=tmp_path / "run")
+    train(envs, agent(before), steps=80 * before, learning_starts=40, run=tmp_path / "run")
     envs.close()
-    envs = make(4, run=tmp_path / "run", resume=True)
-    with pytest.raises(SettingsError, match="has 8 environments, not 4"):
-        train(envs, agent(4), steps=160, run=tmp_path / "run")
+    envs, learner = make(after, run=tmp_path / "run", resume=True), agent(after)
+    now = train(envs, learner, steps=160 * before, learning_starts=40, run=tmp_path / "run")
+    counts = envs.teacher.counts
     envs.close()
+    assert now.steps >= 160 * before
+    assert learner.updates == pytest.approx(160 * before - 40, abs=16)
+    assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
+    assert [row["step"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")][-1] == now.steps
+
+
+def test_it_can_be_called_again(tmp_path: Path) -> None:
+    envs, learner = make(4, run=tmp_path / "run"), agent(4)
+    first = train(envs, learner, steps=400, learning_starts=40, report_every=100, run=tmp_path / "run")
+    assert first.steps == 400
+    again = train(envs, learner, steps=200, learning_starts=40, report_every=100, run=tmp_path / "run")
+    envs.close()
+    assert again.steps == 600
+    assert [row["step"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [100, 200, 300, 400, 500, 600]
+    assert learner.updates == pytest.approx(560, abs=8)
 
 
 def test_wrong_settings_are_refused() -> None:

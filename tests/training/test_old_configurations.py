@@ -147,14 +147,13 @@ def steps(agent: Any, count: int, *, actions: Any, ends: bool = False) -> None:
 def test_the_target_network_is_copied_as_a_whole_every_so_many_updates() -> None:
     agent = DDDQN(3, 2, hidden=(4,), batch_size=4, target_update_interval=5, learning_rate=0.1)
     steps(agent, 20, actions=np.zeros(1, dtype=np.int64))
-    before = agent.state()["networks"]["target"]
-    for number in range(1, 11):
+    learned = [agent.state()["networks"]["q"]]
+    for number in range(1, 12):
         agent.update()
         state = agent.state()["networks"]
-        same = all(np.array_equal(state["q"][name], state["target"][name]) for name in state["q"])
-        assert same is (number % 5 == 0)
-        if number < 5:
-            assert all(np.array_equal(before[name], state["target"][name]) for name in before)
+        learned.append(state["q"])
+        copied = learned[(number - 1) // 5 * 5]  # what was learned when the last copy was due
+        assert all(np.array_equal(copied[name], value) for name, value in state["target"].items())
 
 
 def test_exploration_falls_by_a_factor_per_episode_and_goes_on_after_a_resume() -> None:

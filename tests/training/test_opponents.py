@@ -10,7 +10,8 @@ import pytest
 
 from cursus.agents import DDDQN, SAC
 from cursus.errors import CheckpointError, SettingsError
-from cursus.training.opponents import Opponents, find_weights, is_learned
+from cursus.recipe import is_learned
+from cursus.training.opponents import Opponents, find_weights
 from cursus.types import Decision
 
 VIEWS = np.random.default_rng(0).normal(size=(6, 18)).astype(np.float32)
@@ -46,9 +47,9 @@ def test_which_opponents_act_from_outside() -> None:
 def test_each_plays_with_one_forward_pass_for_all_its_environments() -> None:
     agent = sac()
     others = opponents(agent)
-    others.apply([snapshot(0, 0)])
+    others.on_decision(snapshot(0, 0))
     change(agent, 1)
-    others.apply([snapshot(1, 1)])
+    others.on_decision(snapshot(1, 1))
     change(agent, 2)
     others.begin(np.arange(6), named("archive/0", "weak", "self", "archive/1", "archive/0", "latest"))
     assert others.playing == {0: [0, 4], "self": [2], 1: [3, 5]}
@@ -67,11 +68,11 @@ def test_each_plays_with_one_forward_pass_for_all_its_environments() -> None:
 def test_an_opponent_stays_for_the_whole_episode_whatever_happens_to_its_slot() -> None:
     agent = sac()
     others = opponents(agent)
-    others.apply([snapshot(0, 0)])
+    others.on_decision(snapshot(0, 0))
     others.begin(np.arange(6), named(*["archive/0"] * 6))
     before = others.act(VIEWS)
     change(agent, 1)
-    others.apply([snapshot(0, 1)])
+    others.on_decision(snapshot(0, 1))
     assert np.array_equal(others.act(VIEWS), before)
     others.begin(np.array([2]), named("archive/0"))
     after = others.act(VIEWS)
@@ -83,7 +84,7 @@ def test_memory_holds_only_who_is_archived_or_plays() -> None:
     agent = sac()
     others = opponents(agent)
     for number in range(20):
-        others.apply([snapshot(number % 2, number)])
+        others.on_decision(snapshot(number % 2, number))
     assert sorted(others._snapshots) == [18, 19]
 
 
@@ -91,7 +92,7 @@ def test_memory_holds_only_who_is_archived_or_plays() -> None:
 def test_deterministic_or_not_is_honoured_by_all(name: str) -> None:
     for deterministic in (True, False):
         others = opponents(sac(), deterministic=deterministic)
-        others.apply([snapshot(0, 0)])
+        others.on_decision(snapshot(0, 0))
         others.begin(np.arange(6), named(*[name] * 6))
         assert np.array_equal(others.act(VIEWS), others.act(VIEWS)) is deterministic
 
@@ -99,7 +100,7 @@ def test_deterministic_or_not_is_honoured_by_all(name: str) -> None:
 def test_playing_does_not_disturb_the_learner() -> None:
     one, other = sac(), sac()
     others = opponents(one, deterministic=False)
-    others.apply([snapshot(0, 0)])
+    others.on_decision(snapshot(0, 0))
     others.begin(np.arange(6), named(*["self"] * 3, *["archive/0"] * 3))
     for _ in range(3):
         others.act(VIEWS)
@@ -109,10 +110,10 @@ def test_playing_does_not_disturb_the_learner() -> None:
 def test_a_state_brings_back_everybody(tmp_path: Path) -> None:
     agent = sac()
     others = opponents(agent, deterministic=False, run=tmp_path)
-    others.apply([snapshot(0, 0)])
+    others.on_decision(snapshot(0, 0))
     others.begin(np.arange(6), named("archive/0", "self", "latest", "weak", "archive/0", "self"))
     change(agent, 1)
-    others.apply([snapshot(0, 1)])  # snapshot 0 is evicted, but still plays
+    others.on_decision(snapshot(0, 1))  # snapshot 0 is evicted, but still plays
     again = opponents(agent, deterministic=False, run=tmp_path)
     state = others.state()
     expected = others.act(VIEWS)

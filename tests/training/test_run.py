@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from diary import OnReport
 
 from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
+from cursus.envs.hockey.recipe import hockey_tasks
 from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
 from cursus.metrics import definition, read_metrics
 from cursus.runs import RunFolder, checkpoint, read_events
 from cursus.teacher import Teacher
-from cursus.training import Score, hockey_tasks, train
-from cursus.training.build import build_curriculum
+from cursus.training import Score, train
+from cursus.training.build import build_curriculum, evaluation_tasks
 from cursus.training.evaluations import Evaluation, Evaluations
 from cursus.training.plan import read_plan
-from cursus.training.run import evaluation_tasks
 from waiting import wait_for_checkpoints
 
 OLD = {
@@ -65,6 +66,7 @@ OLD = {
     "hyperparameters": {"learning_rate": 0.0005, "batch_size": 32},
     "training": {"max_episode_steps": 500, "updates_per_step": 1, "train_freq": 8, "warmup_steps": 100, "reward_scale": 0.5},
 }
+HOCKEY = "cursus/Hockey-v0"
 QUICK = ["evaluation.every=0", "evaluation.games=2", "training.report_every=200", "league.every=6", "league.slots=3"]
 
 
@@ -77,6 +79,7 @@ def config(agent: str = "SAC", **more: Any) -> dict[str, Any]:
         "shaping": {"start": {"touch": 5.0}, "final": {}, "linear": 4},
     }
     return {
+        "environment": {"id": HOCKEY},
         "agent": {"type": agent, "hidden": [16], "batch_size": 16, "buffer_size": 3000, "n_step": 2},
         "phases": [shooting, games],
         "training": {"steps": 2400, "learning_starts": 200, "updates_per_env_step": 0.05, "mirror": True, "report_every": 400},
@@ -117,16 +120,18 @@ def test_a_configuration_of_the_older_system_trains(num_envs: int, tmp_path: Pat
 def test_the_older_schema_means_what_it_meant() -> None:
     plan, _ = read_plan(OLD)
     assert plan.training.updates_per_env_step == 1 / 8
-    assert plan.environment.fineness == 3
+    assert plan.environment.settings["fineness"] == 3
     curriculum = build_curriculum(plan)
     first = curriculum.tasks[0].params
     assert first["mode"] == "shooting"
     assert first["weights"] == {"goal": 5.0, "closeness": 0.5 * 21, "touch": 7.5, "direction": 0.0}
     shares: dict[str, float] = {}
     for phase in plan.phases[1:]:
-        options, given = phase.options()
+        drill = phase.drill(1.0)
+        given = drill.shares or {}
         for name, share in given.items():
-            shares[options[name]["opponent"]] = shares.get(options[name]["opponent"], 0) + share / sum(given.values())
+            opponent = drill.options[name]["opponent"]
+            shares[opponent] = shares.get(opponent, 0) + share / sum(given.values())
     assert shares == pytest.approx(
         {"weak": 0.25, "self": 0.25, "latest": 0.25, "archive:pfsp": 0.125, "archive:random": 0.075, "archive:baseline": 0.05}
     )
@@ -153,7 +158,7 @@ def test_the_older_schema_means_what_it_meant() -> None:
         (("training", "updates_per_step"), "1", "updates_per_step"),
         (("training", "checkpoint_save_freq"), "5", "checkpoint_save_freq"),
         (("agent", "hyperparameters"), {"discount": 0.9, "gamma": 0.8}, "says again"),
-        (("agent", "type"), ["x"], "Allowed: DDDQN, SAC"),
+        (("agent", "type"), ["x"], "Allowed: DDDQN, PPO, SAC"),
         (("agent", "type"), "TD3", "The nearest is sb3:TD3"),
         (("agent", "hyperparameters"), {"gama": 0.9}, "Did you mean 'gamma'"),
         (("hyperparameters", "gamma"), 0.9, "'gamma' is not known"),
@@ -175,7 +180,8 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"phases": []}, "either phases or a curriculum"),
+        ({"phases": [], "training": {}}, "training.steps is missing"),
+        ({"curriculum": {"type": "Uniform", "tasks": {"type": "Discrete", "n": 2}}}, "either phases or a curriculum"),
         ({"phases": [{"name": "a", "opponent": "medium"}]}, "opponent 'medium' is not known"),
         ({"phases": [{"name": "a", "opponent": "archive:best"}]}, "archive:pfsp"),
         ({"phases": [{"name": "a", "mode": "penalty"}]}, "mode 'penalty' is not known"),
@@ -183,7 +189,8 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
         ({"phases": [{"name": "a", "episode": 3}]}, "Did you mean 'episodes'"),
         ({"phases": [{"name": "a"}, {"name": "b"}]}, "never ends"),
         ({"phases": [{"name": "a", "opponent": "checkpoint:nowhere"}]}, "nowhere is neither"),
-        ({"agent": {"type": "PPO"}}, "Allowed: DDDQN, SAC"),
+        ({"agent": {"type": "PPQ"}}, "Allowed: DDDQN, PPO, SAC"),
+        ({"agent": {"type": "PPO"}}, "training.mirror is for DDDQN and SAC"),
         ({"agent": {"type": "SAC", "hidden": "big"}}, "hidden"),
         ({"agent": {"type": "SAC", "noise": "blue"}}, "noise"),
         ({"training": {"stepz": 1}}, "Did you mean 'steps'"),
@@ -204,15 +211,15 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
         ({"phases": [{"name": "a", "opponents": {"weak": "1"}}]}, "opponents"),
         ({"phases": [{"name": "a", "opponent": ""}]}, "opponent '' is not known"),
         ({"phases": [{"name": "$a"}]}, "begin with"),
-        ({"environment": {"max_episode_steps": 0}}, "max_episode_steps"),
-        ({"environment": {"keep_mode": "yes"}}, "keep_mode"),
-        ({"environment": {"settings": {"fineness": 3}}}, "key of its own"),
-        ({"environment": {"settings": {"foo": 3}}}, "foo"),
+        ({"environment": {"id": HOCKEY, "max_episode_steps": 0}}, "max_episode_steps"),
+        ({"environment": {}}, "'id' is missing"),
+        ({"environment": {"id": HOCKEY, "settings": {"discrete": True}}}, "follows from the training"),
+        ({"environment": {"id": HOCKEY, "settings": {"foo": 3}}}, "foo"),
         ({"agent": {"type": "SAC", "hidden": [-3]}}, "agent"),
-        ({"evaluation": {"tasks": {}}}, "nobody to play"),
+        ({"evaluation": {"tasks": {}}}, "nothing to play"),
         ({"evaluation": {"tasks": {"x": {"mode": "foo"}}}}, "evaluation.tasks.x"),
         ({"evaluation": {"opponents": ["medium"]}}, "medium"),
-        ({"environment": {"id": "cursus/Polo-v0"}}, "phases are for"),
+        ({"environment": {"id": "cursus/Polo-v0"}}, "Did you mean|mode"),
         ({"sede": 3}, "Did you mean 'seed'"),
     ],
 )
@@ -233,8 +240,6 @@ def test_a_device_that_is_not_there_and_a_run_that_is(tmp_path: Path) -> None:
     train(config(), num_envs=2, num_workers=0, run=tmp_path / "run", settings=quick)
     with pytest.raises(CursusError, match="run"):
         train(config(), num_envs=2, num_workers=0, run=tmp_path / "run", settings=quick)
-    with pytest.raises(SettingsError, match="with 2 environments"):
-        train(resume=tmp_path / "run", num_envs=4)
     with pytest.raises(ConfigError, match="not the folder of a training"):
         train(resume=tmp_path)
     with pytest.raises(SettingsError, match="give a configuration"):
@@ -255,7 +260,7 @@ def test_a_resumed_self_play_training_equals_one_that_was_never_stopped(agent: s
     assert np.array_equal(weights(parts), weights(whole))
     found = [{row["step"]: row for row in read_metrics(run / "evaluations.jsonl")} for run in (whole, parts)]
     for step in (800, 1600, 2400):
-        assert found[0][step]["evaluation/weak/win_rate"] == found[1][step]["evaluation/weak/win_rate"]
+        assert found[0][step]["evaluation/weak/success_rate"] == found[1][step]["evaluation/weak/success_rate"]
 
 
 def test_the_older_schema_knows_a_seed() -> None:
@@ -271,7 +276,7 @@ def test_a_resume_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) ->
         with pytest.raises(CursusError):
             train(resume=run, num_workers=0, settings=[setting, "training.steps=1000"])
         assert {path: path.read_bytes() for path in (run / "weights").iterdir()} == before
-    with pytest.raises(SettingsError, match="stays in its folder"):
+    with pytest.raises(SettingsError, match="goes on as it began, in its folder"):
         train(resume=run, run=tmp_path / "other")
     again = train(resume=run, num_workers=0)
     assert again.steps == 800
@@ -374,15 +379,15 @@ def test_only_better_weights_take_the_place_of_the_best(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     judge = Evaluations(agent, tmp_path, HockeyEnv, hockey_tasks(["weak"]), every=10, games=2)
     kept = []
-    for step, wins in ((10, 4), (20, 2), (30, 4), (40, 5)):
+    for step, wins in ((10, 4), (20, 2), (30, 4), (40, 4), (50, 5)):
         path = tmp_path / "weights" / f"{step:012d}.safetensors"
         SAC(18, 4, hidden=(8,), seed=step).freeze().save(path)
         content = path.read_bytes()
-        score = Score("weak", games=10, wins=wins, draws=0, losses=10 - wins, mean_return=0.0, mean_length=1.0)
+        score = Score("weak", games=10, successes=wins, mean_return=float(step == 30), mean_length=1.0)
         judge._take([Evaluation(step, [score], path, 1.0)])
         kept.append((tmp_path / "weights" / "best.safetensors").read_bytes() == content)
     judge.close()
-    assert kept == [True, False, False, True]
+    assert kept == [True, False, True, False, True]
 
 
 def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
@@ -396,14 +401,14 @@ def test_evaluation_in_the_background_finds_the_same(tmp_path: Path) -> None:
 
 
 def test_an_evaluator_that_is_killed_does_not_end_the_training(tmp_path: Path) -> None:
-    def kill(now: Any, evaluation: Any) -> None:
+    def kill(now: Any) -> None:
         for child in multiprocessing.active_children():
             if child.name == "cursus evaluator":
                 child.kill()
 
     spec = config(evaluation={"every": 800, "games": 4, "background": True})
     with pytest.warns(MetricsWarning, match="evaluation goes on between steps"):
-        result = train(spec, num_envs=4, num_workers=0, run=tmp_path / "run", on_report=kill)
+        result = train(spec, num_envs=4, num_workers=0, run=tmp_path / "run", callbacks=[OnReport(kill)])
     assert result.steps == 2400
     assert result.evaluations[-1].step == 2400
     assert not [child for child in multiprocessing.active_children() if child.name == "cursus evaluator"]
@@ -445,12 +450,16 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
         "environment": {"id": "CartPole-v1", "ignore_task": True},
         "training": {"steps": 600, "learning_starts": 200, "updates_per_env_step": 0.1},
     }
+    plain = {key: value for key, value in spec.items() if key != "curriculum"}
     gated = {**spec, "curriculum": {"type": "Staged", "stages": ["only"]}}
     with pytest.raises(CursusError, match="is_success"):
         train(gated, num_envs=2, num_workers=0, run=tmp_path / "run")
     assert train(spec, num_envs=2, num_workers=0, run=tmp_path / "silent").steps == 600, (
         "no result changes a uniform curriculum"
     )
+    done = train(plain, num_envs=2, num_workers=0, run=tmp_path / "plain")
+    assert (done.steps, done.evaluations[-1].scores[0].successes) == (600, None)
+    assert done.best is not None
     spec["environment"]["success_return"] = 15.0
     spec["evaluation"] = {"every": 0, "games": 4, "tasks": {"balance": {}}}
     result = train(spec, num_envs=2, num_workers=0, run=tmp_path / "again")

@@ -16,24 +16,26 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from diary import OnReport
 from gymnasium import spaces
 
 import cursus
 from cursus.agents import load_policy
 from cursus.agents.sb3 import ALGORITHMS
 from cursus.config import build
-from cursus.errors import ConfigError, SettingsError, StateError
+from cursus.envs.hockey.recipe import hockey_score
+from cursus.errors import ConfigError, StateError
 from cursus.metrics import definition, read_metrics
-from cursus.training import train
+from cursus.training import Training, train
 from cursus.training.build import build_curriculum, external_names, make_env
 from cursus.training.evaluate import evaluate
-from cursus.training.hockey import hockey_score
-from cursus.training.opponents import PlayerViews
+from cursus.training.loop import Loop, LoopSettings
 from cursus.training.plan import TrainingPlan, read_plan
-from cursus.training.sb3 import SB3Learner, recipes, train_sb3
+from cursus.training.sb3 import SB3Learner, recipes
 from cursus.training.sb3.learner import _rhythm
 from waiting import wait_for_checkpoints
 
+HOCKEY = {"environment": {"id": "cursus/Hockey-v0"}}
 SMALL: dict[str, dict[str, Any]] = {
     "PPO": {"n_steps": 32, "batch_size": 64, "n_epochs": 5, "learning_rate": 5e-3, "gamma": 0.5},
     "A2C": {"n_steps": 8},
@@ -41,7 +43,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "SAC": {"batch_size": 32, "buffer_size": 2000},
     "TD3": {"batch_size": 32, "buffer_size": 2000, "action_noise": 0.2},
     "DDPG": {"batch_size": 32, "buffer_size": 2000, "action_noise": 0.2},
+    "CrossQ": {"batch_size": 32, "buffer_size": 2000},
+    "QRDQN": {"learning_rate": 3e-3, "gamma": 0.5, "target_update_interval": 100, "buffer_size": 5000},
+    "TQC": {"batch_size": 32, "buffer_size": 2000},
+    "TRPO": {"n_steps": 32, "batch_size": 64, "gamma": 0.5},
 }
+CONTINUOUS = ("SAC", "TD3", "DDPG", "CrossQ", "TQC")
 
 
 class Match(gymnasium.Env[Any, Any]):
@@ -76,11 +83,20 @@ def learner(
     algo: str, num_envs: int = 8, *, players: int = 1, seed: int = 3, training: TrainingPlan | None = None, **more: Any
 ) -> SB3Learner:
     """For `Match`, whose actions are continuous where the algorithm cannot do otherwise."""
-    env = Match(continuous=algo in ("SAC", "TD3", "DDPG"))
+    env = Match(continuous=algo in CONTINUOUS)
     plan = build({"type": f"sb3:{algo}", **SMALL[algo], **more}, types=recipes())
-    views = PlayerViews(env.observation_space, env.action_space, players=players)
     training = training or TrainingPlan(steps=4000, learning_starts=200, updates_per_env_step=0.25)
-    return plan.make(views, num_envs=num_envs, device="cpu", seed=seed, training=training)
+    made: SB3Learner = plan.make(env, players=players, num_envs=num_envs, device="cpu", seed=seed, training=training)
+    return made
+
+
+def train_sb3(
+    envs: Any, taught: SB3Learner, *, run: Path | str | None = None, on_report: Any = None, callbacks: Any = (), **settings: Any
+) -> Training:
+    """A whole loop of a learner."""
+    taught.take(envs)
+    told = [*callbacks, *([] if on_report is None else [OnReport(on_report)])]
+    return Loop(envs, taught, LoopSettings(**settings), run=run, callbacks=told).run()
 
 
 def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
@@ -93,7 +109,7 @@ def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resum
         **more,
     }
     return cursus.make_vec(
-        partial(Match, taught.views.num_actions is None), num_envs, run=run, resume=resume, seed=3, **settings
+        partial(Match, isinstance(taught.model.action_space, spaces.Box)), num_envs, run=run, resume=resume, seed=3, **settings
     )
 
 
@@ -289,17 +305,34 @@ def test_a_training_that_is_stopped_goes_on(how: signal.Signals, algo: str, tmp_
     envs.close()
 
 
-def test_a_run_is_resumed_with_as_many_environments_and_the_same_algorithm(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "other", "count", "complaint"),
+    [("PPO", "A2C", 8, "one of PPO"), ("SAC", "SAC", 4, "as many environments as it began with")],
+)
+def test_a_run_is_resumed_with_the_same_algorithm(first: str, other: str, count: int, complaint: str, tmp_path: Path) -> None:
+    taught = learner(first)
+    envs = vector(taught, run=tmp_path / "run")
+    train_sb3(envs, taught, steps=256, run=tmp_path / "run")
+    envs.close()
+    taught = learner(other, count)
+    envs = vector(taught, count, run=tmp_path / "run", resume=True)
+    with pytest.raises(StateError, match=complaint):
+        train_sb3(envs, taught, steps=512, run=tmp_path / "run")
+    envs.close()
+
+
+def test_an_on_policy_algorithm_goes_on_with_other_environments(tmp_path: Path) -> None:
     taught = learner("PPO")
     envs = vector(taught, run=tmp_path / "run")
     train_sb3(envs, taught, steps=256, run=tmp_path / "run")
     envs.close()
-    for other, count, error, complaint in (("PPO", 4, SettingsError, "8 environments"), ("A2C", 8, StateError, "one of PPO")):
-        taught = learner(other, count)
-        envs = vector(taught, count, run=tmp_path / "run", resume=True)
-        with pytest.raises(error, match=complaint):
-            train_sb3(envs, taught, steps=512, run=tmp_path / "run")
-        envs.close()
+    taught = learner("PPO", 4)
+    envs = vector(taught, 4, run=tmp_path / "run", resume=True)
+    now = train_sb3(envs, taught, steps=512, run=tmp_path / "run")
+    counts = envs.teacher.counts
+    envs.close()
+    assert 512 <= now.steps < 512 + 4 * 32
+    assert counts.assigned == counts.finished + counts.lost + counts.withdrawn + counts.in_flight
 
 
 # ---- policies in files
@@ -353,7 +386,7 @@ def test_later_updates_do_not_change_a_frozen_policy() -> None:
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
-        ({"type": "sb3:PPQ"}, "Did you mean 'sb3:PPO'.*sb3:A2C, sb3:DDPG, sb3:DQN, sb3:PPO, sb3:SAC, sb3:TD3"),
+        ({"type": "sb3:PPQ"}, "Did you mean 'sb3:PPO'.*sb3:A2C, sb3:CrossQ, sb3:DDPG, sb3:DQN, sb3:PPO, sb3:QRDQN, sb3:SAC"),
         ({"type": "sb3:PPO", "learning_rat": 1.0}, "'learning_rat' is not known here. Did you mean 'learning_rate'"),
         ({"type": "sb3:PPO", "buffer_size": 10}, "'buffer_size' is not known here"),
         ({"type": "sb3:DQN", "train_freq": 10}, "'train_freq' is not known here"),
@@ -370,19 +403,19 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(table: dict[str, Any], co
 
 
 def test_what_an_algorithm_cannot_do_is_refused() -> None:
-    discrete, continuous = (PlayerViews(Match().observation_space, Match(kind).action_space) for kind in (False, True))
+    discrete, continuous = Match(False), Match(True)
     plans = {name: build({"type": f"sb3:{name}"}, types=recipes()) for name in ALGORITHMS}
-    settings: dict[str, Any] = {"num_envs": 2, "device": "cpu", "seed": 0, "training": TrainingPlan(steps=10)}
+    settings: dict[str, Any] = {"players": 1, "num_envs": 2, "device": "cpu", "seed": 0, "training": TrainingPlan(steps=10)}
     with pytest.raises(ConfigError, match="sb3:DQN needs discrete actions"):
         plans["DQN"].make(continuous, **settings)
-    for name in ("SAC", "TD3", "DDPG"):
+    for name in ("SAC", "TD3", "DDPG", "TQC"):
         with pytest.raises(ConfigError, match=f"sb3:{name} needs continuous actions"):
             plans[name].make(discrete, **settings)
     with pytest.raises(ConfigError, match="needs training.steps"):
         plans["DQN"].make(discrete, **{**settings, "training": TrainingPlan()})
-    with pytest.raises(ConfigError, match="self-play needs our own agents"):
+    with pytest.raises(ConfigError, match="self-play needs an agent of our own"):
         learner("PPO", players=2)
-    with pytest.raises(ConfigError, match="sb3:PPO cannot be made with these settings: .*batch_size"):
+    with pytest.raises(ConfigError, match="sb3:PPO with MlpPolicy cannot be made with these settings: .*batch_size"):
         learner("PPO", 1, n_steps=1, batch_size=1)
 
 
@@ -399,14 +432,14 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
     """The learner, its environments, and one for evaluation, as a configuration would make them."""
     chosen: Any = build(table, types=recipes())
     phase = {"name": "shooting", "mode": "shooting", "opponent": opponent, "episodes": 8}
-    plan, _ = read_plan({"agent": {"type": "DDDQN"}, "phases": [phase], "training": {"steps": 600, "learning_starts": 100}})
+    training = {"steps": 600, "learning_starts": 100}
+    plan, _ = read_plan({**HOCKEY, "agent": {"type": "DDDQN"}, "phases": [phase], "training": training})
     curriculum = build_curriculum(plan)
     external = external_names(curriculum)
     env = partial(make_env, plan.environment, discrete=chosen.discrete, external=external)
     first = env()
-    views = PlayerViews(first.observation_space, first.action_space, players=2 if external else 1)
+    taught = chosen.make(first, players=2 if external else 1, num_envs=2, device="cpu", seed=0, training=plan.training)
     first.close()
-    taught = chosen.make(views, num_envs=2, device="cpu", seed=0, training=plan.training)
     envs = cursus.make_vec(
         env, 2, curriculum=curriculum, run=run, score=hockey_score, num_workers=0, autoreset="same_step", seed_episodes=True
     )
@@ -416,20 +449,21 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
 @pytest.mark.parametrize(
     ("table", "size"),
     [
-        ({"type": "sb3:PPO", "n_steps": 64}, ("action_size", 4)),
-        ({"type": "sb3:PPO", "n_steps": 64, "discrete": True}, ("num_actions", None)),
-        ({"type": "sb3:DQN", "buffer_size": 2000}, ("num_actions", None)),
-        ({"type": "sb3:SAC", "buffer_size": 2000, "batch_size": 16}, ("action_size", 4)),
+        ({"type": "sb3:PPO", "n_steps": 64}, "Box"),
+        ({"type": "sb3:PPO", "n_steps": 64, "discrete": True}, "Discrete"),
+        ({"type": "sb3:DQN", "buffer_size": 2000}, "Discrete"),
+        ({"type": "sb3:SAC", "buffer_size": 2000, "batch_size": 16}, "Box"),
+        ({"type": "sb3:TQC", "buffer_size": 2000, "batch_size": 16}, "Box"),
     ],
 )
-def test_a_hockey_curriculum_is_played_to_its_end(table: dict[str, Any], size: tuple[str, int | None], tmp_path: Path) -> None:
+def test_a_hockey_curriculum_is_played_to_its_end(table: dict[str, Any], size: str, tmp_path: Path) -> None:
     taught, envs, env = hockey(table, tmp_path / "run")
     result = train_sb3(envs, taught, run=tmp_path / "run", report_every=100)
     envs.close()
     assert result.completed
     assert result.episodes >= 8
     policy = taught.freeze()
-    assert policy.settings[size[0]] == (size[1] or policy.settings[size[0]])
+    assert policy.settings["action_space"]["type"] == size
     scores = evaluate(policy, env, {"weak": [{"mode": "normal", "opponent": "weak"}]}, games=2)
     assert scores[0].games == 2
     assert "rollout/success_rate" in list(read_metrics(tmp_path / "run" / "metrics.jsonl"))[-1]
@@ -437,7 +471,7 @@ def test_a_hockey_curriculum_is_played_to_its_end(table: dict[str, Any], size: t
 
 @pytest.mark.parametrize("opponent", ["self", "latest", "archive"])
 def test_opponents_that_learn_are_refused_before_a_folder_is_made(opponent: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"self-play needs our own agents \(DDDQN, SAC\)"):
+    with pytest.raises(ConfigError, match="self-play needs an agent of our own"):
         hockey({"type": "sb3:PPO"}, tmp_path / "run", opponent)
     assert not (tmp_path / "run").exists()
 
@@ -446,7 +480,7 @@ def whole(**more: Any) -> dict[str, Any]:
     phases = [{"name": "shooting", "mode": "shooting", "episodes": 6}, {"name": "games", "opponent": "weak", "episodes": 10**6}]
     training = {"steps": 1024, "learning_starts": 200, "updates_per_env_step": 0.05, "report_every": 256}
     evaluation = {"every": 500, "games": 2, "background": False}
-    return {"agent": {"type": "DDDQN"}, "phases": phases, "training": training, "evaluation": evaluation, **more}
+    return {**HOCKEY, "agent": {"type": "DDDQN"}, "phases": phases, "training": training, "evaluation": evaluation, **more}
 
 
 @pytest.mark.parametrize("algo", ["PPO", "SAC"])
@@ -467,11 +501,11 @@ def test_a_whole_training_from_a_configuration(algo: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("algo", "settings", "complaint"),
     [
-        ("sb3:PPQ", [], "Allowed: DDDQN, SAC, sb3:A2C, sb3:DDPG, sb3:DQN, sb3:PPO, sb3:SAC, sb3:TD3"),
+        ("sb3:PPQ", [], "Allowed: DDDQN, PPO, SAC, sb3:A2C, sb3:CrossQ, sb3:DDPG, sb3:DQN, sb3:PPO"),
         ("sb3:PPO", ["agent.learning_rat=1"], "Did you mean 'learning_rate'"),
-        ("sb3:PPO", ["phases.games.opponent=self"], "self-play needs our own agents"),
-        ("sb3:PPO", ["phases.games.opponent=archive"], "self-play needs our own agents"),
-        ("sb3:PPO", ["agent.n_steps=0"], "sb3:PPO cannot be made with these settings"),
+        ("sb3:PPO", ["phases.games.opponent=self"], "self-play needs an agent of our own"),
+        ("sb3:PPO", ["phases.games.opponent=archive"], "self-play needs an agent of our own"),
+        ("sb3:PPO", ["agent.n_steps=0"], "cannot be made with these settings"),
     ],
 )
 def test_errors_come_before_the_folder(algo: str, settings: list[str], complaint: str, tmp_path: Path) -> None:

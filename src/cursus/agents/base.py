@@ -221,11 +221,13 @@ class Agent(ABC):
         write_weights(path, tensors, {"kind": self._policy.kind, **self._settings})
 
     def load_weights(self, path: str | Path) -> None:
-        """Load the weights that were saved alone in `path`; everything else stays as it is."""
+        """Begin with the weights in `path`: those of a whole agent, or of its policy alone. Everything else stays as it is."""
         tensors, _ = read_weights(path)
+        found = {name: part_of(tensors, name) for name in self._networks()}
         try:
             for name, net in self._networks().items():
-                net.load_state_dict(part_of(tensors, name))
+                if found[name] or name == self._policy.part:
+                    net.load_state_dict(found[name])
         except RuntimeError as error:
             raise CheckpointError(f"{path} does not hold the weights of a {type(self).__name__} like this: {error}.") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -188,6 +189,11 @@ class DDDQN(OffPolicyAgent):
         """Continue, exploring as it would have."""
         super().load(state)
         set_rng(self._rng, state["exploration"])
+
+    def load_weights(self, path: str | Path) -> None:
+        """Begin with the weights in `path`, of which the target network gets a copy."""
+        super().load_weights(path)
+        self._target.load_state_dict(self._q.state_dict())
 
     def _networks(self) -> Mapping[str, nn.Module]:
         return {"q": self._q, "target": self._target}

@@ -275,10 +275,11 @@ class _PendingSteps:
         return {"counts": self.counts.copy(), **{name: column.copy() for name, column in self._columns.items()}}
 
     def load(self, state: Tree) -> None:
-        """Continue from a state of as many environments and steps."""
+        """Continue from a state of as many steps; with another number of environments, whose episodes begin anew, from none."""
+        if np.shape(state["rewards"])[1:] != self._columns["rewards"].shape[1:]:
+            raise StateError(f"this replay buffer sums other numbers of steps: n_step is {self._n_step} here.")
+        if len(state["counts"]) != len(self.counts):
+            self.counts[:] = 0
+            return
         for name, column in (("counts", self.counts), *self._columns.items()):
-            if np.shape(state[name]) != column.shape:
-                raise StateError(
-                    f"this replay buffer is of {len(state['counts'])} environments, or n_step is not {self._n_step}."
-                )
             column[:] = state[name]

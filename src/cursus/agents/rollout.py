@@ -85,8 +85,11 @@ class Rollout:
         return {name: column[: self._size].cpu().numpy().copy() for name, column in self._columns.items()}
 
     def load(self, state: Tree) -> None:
-        """Continue from a state of the same shape."""
+        """Continue from a state of the same settings; with another number of environments, a rollout begins anew."""
         size = len(state["rewards"])
+        if np.shape(state["rewards"])[1] != self._columns["rewards"].shape[1]:
+            self.clear()
+            return
         wrong = (name for name, column in self._columns.items() if np.shape(state[name])[1:] != tuple(column.shape[1:]))
         if size > self._n_steps or any(wrong):
             raise StateError("this rollout is of another shape or size. Load it into one of the same settings.")

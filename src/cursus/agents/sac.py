@@ -88,10 +88,12 @@ class ColouredNoise:
         return {"sequences": self._sequences.copy(), "index": self._index.copy(), "rng": rng_state(self._rng)}
 
     def load(self, state: Tree) -> None:
-        """Continue from a state of the same settings."""
-        if np.shape(state["sequences"]) != self._shape:
-            raise StateError(f"this noise is of shape {np.shape(state['sequences'])}, not {self._shape}.")
-        self._sequences[:], self._index[:] = state["sequences"], state["index"]
+        """Continue from a state of the same settings; another number of environments begins new sequences."""
+        shape = np.shape(state["sequences"])
+        if shape[1:] != self._shape[1:]:
+            raise StateError(f"this noise is of shape {shape}, not {self._shape}.")
+        if shape[0] == self._shape[0]:
+            self._sequences[:], self._index[:] = state["sequences"], state["index"]
         set_rng(self._rng, state["rng"])
 
 

@@ -164,10 +164,8 @@ def run_training(
 def _tell(console: Console, result: TrainResult, trust: str) -> None:
     counted = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
     console.print(f"[b]{literal(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
-    if result.evaluations:
-        console.print(_table(result.evaluations[-1].scores, f"after {result.evaluations[-1].step:,} steps"))
     if result.best is not None:
-        console.print(_table(result.best.scores, "the best weights, in other games than those they were chosen for"))
+        console.print(_table(result.best.scores, "The best weights, in episodes that they were not chosen by"))
     plot = draw(result.run)
     if plot is not None:
         console.print(f"Plot:    {literal(str(plot))}", soft_wrap=True)

@@ -76,7 +76,7 @@ class Score:
     @property
     def loss_rate(self) -> float | None:
         """The share of games that were lost, where there are draws."""
-        return None if self.draws is None else 1.0 - ((self.successes or 0) + self.draws) / self.games
+        return None if self.draws is None else (self.games - (self.successes or 0) - self.draws) / self.games
 
     @property
     def value(self) -> tuple[float, float]:

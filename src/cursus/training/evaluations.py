@@ -256,11 +256,11 @@ _AGAIN = -1
 """The step whose games the best weights play in the end: no training has one like it."""
 
 
-class Freezable(Protocol):
+class HasWeights(Protocol):
     """What can be evaluated while it learns."""
 
-    def freeze(self) -> Policy:
-        """What acts, as it is now."""
+    def save_weights(self, path: Path) -> None:
+        """Write the weights as they are now, as `load_policy` reads them."""
 
 
 class Evaluations(Callback):
@@ -274,7 +274,7 @@ class Evaluations(Callback):
 
     def __init__(
         self,
-        agent: Freezable,
+        agent: HasWeights,
         run: Path,
         make_env: MakeEnv,
         tasks: Tasks,
@@ -351,7 +351,7 @@ class Evaluations(Callback):
 
     def _begin(self, steps: int, checkpoint: Path | None) -> list[Evaluation]:
         """Evaluate the weights of this moment."""
-        self._agent.freeze().save(self._weights(steps))
+        self._agent.save_weights(self._weights(steps))
         if checkpoint is not None:
             _link(checkpoint, self._candidate(steps))
         return self._submit(steps)
@@ -419,7 +419,7 @@ class Evaluations(Callback):
             self._take(self._come())
             time.sleep(_LOOK_S)
         if steps not in self._known and (not self._done or self._done[-1].step != steps):
-            self._agent.freeze().save(self._weights(steps))
+            self._agent.save_weights(self._weights(steps))
             _link(list_checkpoints(self._run / "checkpoints")[-1], self._candidate(steps))
             self._take(self._play(steps))
 

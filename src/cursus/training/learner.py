@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from cursus.agents import Agent, OffPolicyAgent, Policy
+from cursus.agents import PPO, Agent, OffPolicyAgent, Policy
 from cursus.errors import EnvError, ResumeWarning, SettingsError
 from cursus.metrics.writers import Writer
 from cursus.randomness import rng_state, set_rng
@@ -122,6 +122,7 @@ class AgentLearner:
             raise SettingsError('envs must reset in the same step. Use make_vec(…, curriculum=…, autoreset="same_step").')
         self._envs, self._agent, self._opponents, self._seed = envs, agent, opponents, seed
         self._off_policy = agent if isinstance(agent, OffPolicyAgent) else None
+        self._on_policy = agent if isinstance(agent, PPO) else None
         self.updates_per_env_step: float | None = None if self._off_policy is None else updates_per_env_step
         self._learning_starts = learning_starts
         players = 1 if opponents is None else 2
@@ -129,7 +130,7 @@ class AgentLearner:
         self._num_envs: int = envs.num_envs
         self._updates_due = 0.0
         self._steps = 0
-        self._steps_stored = 0  # steps since the beginning, or since the replay was emptied
+        self._steps_stored = agent.steps  # those since the beginning, or since the replay was emptied
         self._belongs = np.ones(self._num_envs, dtype=bool)  # to what is practised now, so that it may be remembered
         self._ended = np.ones(self._num_envs, dtype=bool)
         self._rng = np.random.default_rng(seed)
@@ -146,9 +147,13 @@ class AgentLearner:
         """What acts, as it is now."""
         return self._agent.freeze()
 
-    def begin_from(self, policy: Policy) -> None:
-        """Begin with the weights of another policy."""
-        self._agent.begin_from(policy)
+    def save_weights(self, path: Path) -> None:
+        """Those of the whole agent, from which a policy can be loaded too."""
+        self._agent.save_weights(path)
+
+    def load_weights(self, path: Path) -> None:
+        """Begin with these."""
+        self._agent.load_weights(path)
 
     def learn(self, loop: Loop) -> None:
         """Step and learn until it is over."""
@@ -188,7 +193,7 @@ class AgentLearner:
         if self._opponents is not None:
             actions = self._views.join(own, self._opponents.act(self._views.other(self._observations)))
         self._envs.step_async(actions)
-        self._update(loop)
+        self._update_meanwhile(loop)
         next_observations, rewards, terminated, truncated, infos = self._envs.step_wait()
         ended = terminated | truncated
         last = self._views.own(_last_observations(next_observations, infos, ended))
@@ -204,17 +209,17 @@ class AgentLearner:
         loop.stepped(self._steps, infos.get("decisions", ()))
         if ended.any():
             self._meet(ended)
-        if self._off_policy is not None and self._steps_stored > self._learning_starts:
+        if self._on_policy is not None and self._on_policy.rollout_full:
+            loop.reporter.losses.add(self._on_policy.update())
+        elif self._steps_stored > self._learning_starts:
             self._updates_due += self._num_envs * (self.updates_per_env_step or 0.0)
 
-    def _update(self, loop: Loop) -> None:
-        if self._off_policy is None:
-            if self._agent.rollout_full:
-                loop.reporter.losses.add(self._agent.update())
-            return
-        while self._updates_due >= 1.0 and len(self._off_policy.replay_buffer):
-            loop.reporter.losses.add(self._agent.update())
-            self._updates_due -= 1.0
+    def _update_meanwhile(self, loop: Loop) -> None:
+        """The updates that are due, while the environments step."""
+        due = int(self._updates_due)
+        if self._off_policy is not None and due and len(self._off_policy.replay_buffer):
+            loop.reporter.losses.add(self._off_policy.update(due))
+            self._updates_due -= due
 
     def _meet(self, begun: BoolArray) -> None:
         """Opponents for the episodes that have begun in these environments."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from cursus.agents import Policy
 from cursus.errors import SettingsError
 from cursus.metrics.writers import Writer
 from cursus.settings import check_count, check_positive
@@ -69,8 +68,11 @@ class Learner(Protocol):
     def clear_buffer(self) -> None:
         """Forget what was seen, and collect anew before learning goes on."""
 
-    def freeze(self) -> Policy:
-        """What acts, as it is now."""
+    def save_weights(self, path: Path) -> None:
+        """Write the weights as they are now, as `load_policy` reads them."""
+
+    def load_weights(self, path: Path) -> None:
+        """Begin with these."""
 
     def state(self) -> Tree:
         """Everything that `load` needs, episodes under way included."""
@@ -136,6 +138,7 @@ class Loop:
                 if self._whole:  # a step that was interrupted half-way is nothing to go on from
                     with self._interrupt.saving():
                         self.checkpoint()
+            self.now.updates = self._learner.updates
             if self.now.steps > self.reporter.reported:
                 self.report({})
             for callback in self._callbacks:
@@ -146,10 +149,14 @@ class Loop:
 
     @property
     def is_over(self) -> bool:
-        """Whether to stop here: steps or time are spent, somebody asked for it, or the curriculum is completed."""
-        spent = self.now.completed if self._until is None else self.now.steps >= self._until
+        """Whether there is nothing more to do: all steps are done, or something else has ended it."""
+        return self.steps_left == 0 or self.is_stopped
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether to stop at once: time is up, somebody asked, or the curriculum, which sets the end, is completed."""
         late = self._deadline is not None and time.monotonic() > self._deadline
-        return spent or late or self._interrupt.asked is not None
+        return late or self._interrupt.asked is not None or (self._until is None and self.now.completed)
 
     @property
     def steps_left(self) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_type_hints, runtime_checkab
 import gymnasium
 
 from cursus import config
-from cursus.agents import DDDQN, SAC, Agent
+from cursus.agents import DDDQN, PPO, SAC, Agent
 from cursus.curricula import Curriculum
 from cursus.curricula.league import check_shares
 from cursus.errors import ConfigError, CursusError
@@ -53,28 +53,25 @@ class OwnAgent:
 
     kind: type[Agent]
     settings: Mapping[str, Any]
+    discrete: bool
+    """Whether it chooses among actions, rather than strengths, where an environment has both."""
 
     @property
     def name(self) -> str:
         """As configurations have it."""
         return self.kind.__name__
 
-    @property
-    def discrete(self) -> bool:
-        """Whether it chooses among actions, rather than strengths."""
-        return self.kind is DDDQN
-
     def make(
         self, env: gymnasium.Env[Any, Any], *, players: int, num_envs: int, device: str, seed: int, training: TrainingPlan
     ) -> Agent:
         """The agent, for environments like this one."""
         views = PlayerViews(env.observation_space, env.action_space, players=players)
-        size = views.num_actions if self.discrete else views.action_size
-        if size is None:
+        sizes = {"num_actions": views.num_actions} if views.num_actions else {"action_size": views.action_size}
+        if not {*sizes} & {*inspect.signature(self.kind).parameters}:
             raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
         made: Any = self.kind
         try:
-            agent: Agent = made(views.observation_size, size, num_envs=num_envs, device=device, seed=seed, **self.settings)
+            agent: Agent = made(views.observation_size, num_envs=num_envs, device=device, seed=seed, **sizes, **self.settings)
         except (MemoryError, OverflowError, RuntimeError, TypeError, ValueError) as error:
             raise error if isinstance(error, CursusError) else ConfigError(f"agent: {error}.") from error
         return agent
@@ -306,17 +303,20 @@ def _recipe(kind: type[Agent]) -> Callable[..., OwnAgent]:
     """A function that takes what an agent of this kind takes, but for what follows from the environments."""
     parameters = inspect.signature(kind).parameters
     hints = get_type_hints(kind.__init__)
-    own = [name for name in parameters if name not in _FROM_ENVS]
+    own = [parameters[name] for name in parameters if name not in _FROM_ENVS]
+    if kind is PPO:
+        own.append(inspect.Parameter("discrete", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool))
 
     def make(**settings: Any) -> OwnAgent:
-        return OwnAgent(kind, settings)
+        discrete = settings.pop("discrete", kind is DDDQN)
+        return OwnAgent(kind, settings, discrete)
 
-    make.__signature__ = inspect.Signature([parameters[name] for name in own])  # type: ignore[attr-defined]
-    make.__annotations__ = {name: hints[name] for name in own}
+    make.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    make.__annotations__ = {each.name: hints.get(each.name, bool) for each in own}
     return make
 
 
-_OWN_AGENTS = {"DDDQN": _recipe(DDDQN), "SAC": _recipe(SAC)}
+_OWN_AGENTS = {kind.__name__: _recipe(kind) for kind in (DDDQN, PPO, SAC)}
 _ID = "environment.id"
 _TABLES = {"environment": "EnvironmentPlan", "training": "TrainingPlan", "evaluation": "EvaluationPlan", "league": "LeaguePlan"}
 _TYPES: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cursus._files import Shape, make_folder, read_object
-from cursus.agents import Agent, OffPolicyAgent, load_policy
+from cursus.agents import Agent, OffPolicyAgent
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.metrics.writers import Writer
 from cursus.runs.checkpoint import write_atomically
@@ -125,7 +125,7 @@ def train(
         stack.enter_context(_one_thread(job.device))
         made = job.prepare(num_workers, stack)
         if weights is not None:
-            made.learner.begin_from(load_policy(find_weights(weights)))
+            made.learner.load_weights(find_weights(weights))
         on_begin(job.plan, job.run)
         return made.go(callbacks, writers, outputs)
 
@@ -199,7 +199,7 @@ class _Job:
             score=recipe.score,
             set_task=set_task_of(plan),
             num_workers=num_workers,
-            parent_steps=not isinstance(agent, OffPolicyAgent),
+            parent_steps=num_workers == 0 or not isinstance(agent, OffPolicyAgent),  # which learns while others step
             autoreset="same_step",
             seed_episodes=True,
             success=success_of(plan.environment),
@@ -300,7 +300,7 @@ class _Prepared:
 
     def _save_last(self) -> None:
         folder = make_folder(self.job.run / "weights")
-        self.learner.freeze().save(folder / LAST)
+        self.learner.save_weights(folder / LAST)
 
     def _evaluations(self) -> Evaluations:
         plan = self.job.plan

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -19,7 +20,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cursus.adapters._sb3_state import load_model, model_state
-from cursus.agents import Policy
+from cursus.agents import load_policy
 from cursus.agents.sb3 import (
     ACTIVATIONS,
     ALGORITHMS,
@@ -32,7 +33,7 @@ from cursus.agents.sb3 import (
     write_policy_kwargs,
 )
 from cursus.agents.spaces import write_space
-from cursus.errors import ConfigError, MissingExtra, StateError
+from cursus.errors import CheckpointError, ConfigError, MissingExtra, StateError
 from cursus.settings import unknown
 from cursus.training.sb3.rollouts import LoggedVecEnv, learn
 from cursus.types import Tree
@@ -116,11 +117,19 @@ class SB3Learner:
         self.vec_env = LoggedVecEnv(envs)
         self.model.set_env(self.vec_env)
 
-    def begin_from(self, policy: Policy) -> None:
-        """Begin with the weights of another policy."""
+    def save_weights(self, path: Path) -> None:
+        """Those of the policy, with its critics."""
+        self.freeze().save(path)
+
+    def load_weights(self, path: Path) -> None:
+        """Begin with these."""
+        policy = load_policy(path)
         if not isinstance(policy, SB3Policy):
-            raise StateError(f"it holds a policy of the kind {policy.kind}, not one of Stable-Baselines3.")
-        self.model.policy.load_state_dict(policy.weights())
+            raise CheckpointError(f"{path} holds a policy of the kind {policy.kind}, not one of Stable-Baselines3.")
+        try:
+            self.model.policy.load_state_dict(policy.weights())
+        except RuntimeError as error:
+            raise CheckpointError(f"{path} does not hold the weights of a policy like this: {error}.") from error
 
     def learn(self, loop: Loop) -> None:
         """Step and learn until it is over."""

@@ -115,7 +115,7 @@ class _LoopCallback(BaseCallback):
         self._loop.stepped(self.num_timesteps, decisions)
         self._loop.report_if_due({})
         self._loop.stepping()
-        return not (self._learner.on_policy and self._loop.is_over)
+        return not (self._learner.on_policy and self._loop.is_stopped)
 
     def take_losses(self) -> None:
         """Put what updates measured since the last call into the metrics."""
