@@ -93,10 +93,10 @@ def greatest_difference(one: Agent, two: Agent) -> float:
 
 
 def compare(name: str, arguments: argparse.Namespace, **settings: Any) -> Figures:
-    """Updates per second in each way, in turns, and how far weights with and without the graph are apart after 48 updates."""
+    """Updates per second in each way, in turns, and how far weights with and without the graph are apart after 50 updates."""
     agents = {way: make(name, arguments.device, cuda_graphs=graphs, **settings) for way, (graphs, _) in WAYS.items()}
     for way, agent in agents.items():
-        updates_per_s(agent, 3 * BLOCK, arguments.device, WAYS[way][1])
+        updates_per_s(agent, 50, arguments.device, WAYS[way][1])
     difference = greatest_difference(agents["graph"], agents["single"])
     speeds: dict[str, list[float]] = {way: [] for way in agents}
     for _ in range(arguments.rounds):
@@ -127,7 +127,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
             found = compare(name, arguments, **settings)
             figures |= {f"{case}_{what}": value for what, value in found.items()}
             if found["difference"] > 1e-4:
-                console.print(f"[red]{case}: weights differ by {found['difference']:.2g} after 48 updates")
+                console.print(f"[red]{case}: weights differ by {found['difference']:.2g} after 50 updates")
         for name in progress.track(AGENTS, description="acts"):
             for way in ("graph", "single"):
                 agent = make(name, arguments.device, cuda_graphs=way == "graph")
