@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from cursus.agents.actors import SquashedGaussian
-from cursus.agents.networks import TwinQ, adam, mlp, polyak_update, seeded, set_gradients
+from cursus.agents.networks import RunningNorm, TwinQ, adam, mlp, polyak_update, seeded, set_gradients
 
 CPU = torch.device("cpu")
 
@@ -60,3 +60,25 @@ def test_a_target_follows_by_its_share() -> None:
     torch.testing.assert_close(list(target.parameters()), expected)
     polyak_update(target, source, 1.0)
     torch.testing.assert_close(list(target.parameters()), list(source.parameters()))
+
+
+def test_the_running_mean_and_variance_are_those_of_everything_seen() -> None:
+    rng = torch.Generator().manual_seed(0)
+    parts = [5.0 + 3.0 * torch.randn((rows, 4), generator=rng) for rows in (1, 7, 64, 2, 300)]
+    norm = RunningNorm(4)
+    for part in parts:
+        norm.update(part)
+    everything = torch.cat(parts)
+    assert torch.allclose(norm.mean, everything.mean(dim=0), atol=1e-4)
+    assert torch.allclose(norm.var, everything.var(dim=0, correction=0), rtol=1e-4)
+    assert int(norm.count) == len(everything)
+    normalised = norm(everything)
+    assert normalised.mean().item() == pytest.approx(0.0, abs=1e-4)
+    assert normalised.std().item() == pytest.approx(1.0, abs=0.01)
+    assert norm(torch.full((1, 4), 1e9)).tolist() == [[10.0] * 4]
+
+
+def test_what_has_not_varied_is_normalised_to_nothing() -> None:
+    norm = RunningNorm(2)
+    norm.update(torch.ones((3, 2)))
+    assert norm(torch.ones((1, 2))).tolist() == [[0.0, 0.0]]

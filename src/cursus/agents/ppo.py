@@ -54,7 +54,7 @@ class PPO(Agent):
         clip_range: how far the ratio of new to old probabilities may be from 1 to be learned from, above 0 (default 0.2).
         clip_range_vf: how far values may move from the old ones to be learned from, above 0 (default None: as far as they do).
         ent_coef: weight of the entropy bonus, at least 0 (default 0).
-        vf_coef: weight of the value loss, at least 0 (default 0.5).
+        vf_coef: weight of the value loss, the mean squared error, at least 0 (default 0.5).
         max_grad_norm: norm to which gradients are clipped, above 0 (default 0.5).
         target_kl: KL divergence from the old policy at which no further epoch is begun, above 0 (default None: all are).
         normalize_observations: whether networks are given observations less their running mean, over their running standard
@@ -142,20 +142,18 @@ class PPO(Agent):
 
     def _prepare(self, n_steps: int) -> None:
         """The rollout, and what is recorded."""
-        size, number = self._settings["action_size" if self._policy is GaussianPolicy else "num_actions"], ((), torch.float32)
+        continuous = self._policy is GaussianPolicy
         seen: Column = ((self._settings["observation_size"],), torch.float32)
-        done: Column = ((size,), torch.float32) if self._policy is GaussianPolicy else ((), torch.int64)
+        done: Column = ((self._settings["action_size"],), torch.float32) if continuous else ((), torch.int64)
         self._rollout = Rollout({"observations": seen, "actions": done}, n_steps, self._num_envs, self.device)
         self._noise = torch.zeros((self._num_envs, self._actor.noise_size), device=self.device)
-        flag, now = ((self._num_envs,), torch.bool), {"observations": ((self._num_envs, *seen[0]), seen[1])}
-        self._exploring = self._record(self._explore, now)
-        self._valuing = self._record(self._value, now)
-        self._ends = Inputs(
-            {"rewards": ((self._num_envs,), torch.float32), "terminated": flag, "ended": flag, "valid": flag}, self.device
-        )
+        number, flag = ((), torch.float32), ((), torch.bool)
+        ends = {"rewards": number, "terminated": flag, "ended": flag, "valid": flag}
+        self._ends = Inputs(_rows(ends, self._num_envs), self.device)
+        self._exploring = self._record(self._explore, _rows({"observations": seen}, self._num_envs))
+        self._valuing = self._record(self._value, _rows({"observations": seen}, self._num_envs))
         learned = {"observations": seen, "actions": done, "log_probs": number, "values": number, "advantages": number}
-        rows = {name: ((self._batch_size, *shape), dtype) for name, (shape, dtype) in learned.items()}
-        self._learning = self._record(self._learn, rows)
+        self._learning = self._record(self._learn, _rows(learned, self._batch_size))
         self._acted: tuple[dict[str, Tensor], NDArray[Any]] | None = None
 
     @property
@@ -168,8 +166,11 @@ class PPO(Agent):
         rows = np.asarray(observations)
         if deterministic:
             return self._actions(observations=rows)
-        if len(rows) != self._num_envs:
-            raise SettingsError(f"PPO explores in its {self._num_envs} environments together (num_envs), not in {len(rows)}.")
+        if rows.shape != (self._num_envs, self._settings["observation_size"]):
+            raise SettingsError(
+                f"observations are of shape {rows.shape}. PPO explores in its {self._num_envs} environments together "
+                f"(num_envs), with observations of {self._settings['observation_size']} numbers."
+            )
         self._actor.draw_noise(self._noise, self._torch_rng)
         self._exploring.inputs()["observations"][...] = rows
         acted, sent = self._exploring()
@@ -314,6 +315,10 @@ def _action_settings(num_actions: int | None, action_size: int | None) -> dict[s
         )
     _check_counts(**given)
     return {name: int(value) for name, value in given.items()}
+
+
+def _rows(columns: Mapping[str, Column], count: int) -> dict[str, Column]:
+    return {name: ((count, *shape), dtype) for name, (shape, dtype) in columns.items()}
 
 
 def _check_counts(**given: int | None) -> None:
