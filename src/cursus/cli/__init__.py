@@ -192,6 +192,7 @@ def simulate(
         tyro.conf.UseAppendAction[list[str]],
         arg(name="output", metavar="STR", help=f"Write metrics there too, beside metrics.jsonl: {', '.join(OUTPUTS)}."),
     ] = [],  # noqa: B006
+    no_label_statistics: Annotated[bool, _flag("Leave statistics by label out of the metrics.")] = False,
     as_json: Json = False,
 ) -> None:
     """Try a curriculum on a simulated student: a training run in every other respect."""
@@ -213,6 +214,7 @@ def simulate(
         num_workers=num_workers,
         impossible_ratio=impossible_ratio,
         outputs=outputs,
+        label_statistics=not no_label_statistics,
     )
     if as_json:
         _print_json(simulator.simulation_data(result))

@@ -142,7 +142,8 @@ def run_simulation(
     resume: bool,
     num_workers: int,
     impossible_ratio: float,
-    outputs: Sequence[Any],
+    outputs: Sequence[str],
+    label_statistics: bool,
 ) -> Simulation:
     """Simulate with a progress bar, and print the result."""
     world = find_world(settings["world"], settings["num_tasks"], impossible_ratio)
@@ -169,6 +170,7 @@ def run_simulation(
             run=run,
             resume=resume,
             outputs=outputs,
+            label_statistics=label_statistics,
             on_epoch=show,
         )
     _print_simulation(console, result, world, run)

@@ -133,6 +133,7 @@ def simulate(
     memory: MemoryKind | None = None,
     checkpoint_every: int = 50,
     outputs: Sequence[str] = (),
+    label_statistics: bool = True,
     on_epoch: Callable[[Simulation, Teacher], None] = lambda simulation, teacher: None,
 ) -> Simulation:
     """Let one student practise under a curriculum, through vector environments and a teacher.
@@ -155,6 +156,7 @@ def simulate(
         checkpoint_every: epochs between checkpoints (default 50).
         outputs: further writers of metrics in `run`, see `cursus.metrics.make_writers`: `"csv"`, `"tensorboard"`, `"wandb"`
             (default none).
+        label_statistics: whether metrics hold statistics by label (default True).
         on_epoch: called after each epoch with the simulation so far and the teacher.
     """
     for name, value in (("epochs", epochs), ("samples_per_epoch", samples_per_epoch), ("num_envs", num_envs)):
@@ -171,7 +173,7 @@ def simulate(
     recorder = Recorder(result, world, agent.students)
     envs, teacher, hub = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
     with _closing(envs, hub, teacher):
-        statistics = teacher.observe(CurriculumStatistics(curriculum))
+        statistics = teacher.observe(CurriculumStatistics(curriculum, by_label=label_statistics))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, agent, recorder, result)
         after = agent.steps * num_envs if resume else None
@@ -254,7 +256,6 @@ def _make_remote(make_env: Callable[[], TaskDependencyEnv], seat: Seat) -> Remot
 def _metrics(world: World, agent: _Agent, result: Simulation, num_envs: int) -> dict[str, float]:
     competence, learnable = result.competence, result.competence[world.learnable]
     metrics = {
-        "metric/epoch": float(result.epochs),
         "metric/agent_step": float(agent.steps * num_envs),
         "overview/mean_performance": float(learnable.mean()),
         "overview/max_performance": float(learnable.max()),
