@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import pufferlib
 
-from cursus.errors import SettingsError
+from cursus.errors import MissingExtra, SettingsError
 from cursus.remote import RemoteTeacher, Seat
 from cursus.tasks import Task
 from cursus.vector.task_interface import SetTask, TaskInterface, reset_with_task
+
+try:
+    import pufferlib
+except ImportError:
+    raise MissingExtra("pufferlib", install="--no-deps pufferlib-core==3.0.23, and torch") from None
 
 
 class RemoteParallelEnv:
