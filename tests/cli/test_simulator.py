@@ -33,6 +33,33 @@ def test_simulate_shows_what_was_learned_and_leaves_a_run(tmp_path: Path, capsys
     assert "1,600 episodes in 40 epochs" in shown
 
 
+def test_a_pool_is_simulated_by_flags_on_more_tasks_than_there_are_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    pool = ("--curriculum", "pool", "--pool-size", "40", "--worst-share", "0.6", "--min-presentations", "3")
+    more = ("--memory", "shared", "--set", "focus=2", "--num-epochs", "200", "--num-tasks", "4", "--run", run)
+    shown = out_of(capsys, "simulate", *pool, *more)
+    assert "of 10,000 generated tasks were let go from the pool" in shown
+    assert "taskclass3" in shown
+    written = json.loads((run / "config.json").read_text())["curriculum"]
+    assert (written["type"], written["size"], written["worst_share"], written["min_presentations"]) == ("Pool", 40, 0.6, 3)
+    assert written["focus"] == 2
+    assert written["tasks"]["size"] == 10_000
+    assert "40 of 10,000 tasks" in out_of(capsys, "explain", run)
+    assert "8,000 finished" in out_of(capsys, "show", run)
+
+
+@pytest.mark.parametrize("name", ["recipe", "defaults", "large_chain", "large_chain_focused"])
+def test_a_preset_is_the_settings_of_a_known_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--num-epochs", "2", "--samples-per-epoch", "2", "--run", tmp_path / "run", "--json")
+    data = json.loads(out_of(capsys, "simulate", "--preset", name, "--pool-size", "150", *few))
+    assert data["episodes"] == 2 * 2 * 32
+    assert len(data["competence"]) == (25 if "large" in name else 10)
+    written = json.loads((tmp_path / "run" / "config.json").read_text())["curriculum"]
+    assert (written["type"], written["size"], written["floor"]) == ("Pool", 150, 0.0)
+
+
 def test_settings_come_from_a_file_and_from_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "simulation.toml"
     config.write_text('world = "tree"\nnum_tasks = 7\nnum_epochs = 10\ncurriculum = "bidirectional"\n')
@@ -80,6 +107,17 @@ def test_a_fit_becomes_a_world(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (("compare", "--seeds", "0"), "seeds=0 must be an integer of at least 1"),
         (("compare", "--worlds", ","), "no world was named. There are: chain"),
         (("fit", "nowhere"), "nowhere"),
+        (("simulate", "--pool-size", "5"), "--pool-size is a setting of a pool: give --curriculum pool"),
+        (("simulate", "--worst-share", "0.5", "--curriculum", "staged"), "--worst-share is a setting of a pool"),
+        (
+            ("simulate", "--curriculum", "pool", "--generated", "100", "--pool-size", "101"),
+            "a pool of 101 is more than the 100 tasks of this world. Give --generated with a larger number",
+        ),
+        (("simulate", "--curriculum", "pool", "--worst-share", "2"), "worst_share"),
+        (("simulate", "--generated", "3"), "generated=3"),
+        (("simulate", "--preset", "recipy"), "Did you mean 'recipe'? Allowed: defaults, large_chain"),
+        (("simulate", "--memory", "local", "--num-workers", "1"), "num_workers=0, or memory='shared'"),
+        (("simulate", "--output", "tensorbord"), "Did you mean 'tensorboard'"),
     ],
 )
 def test_mistakes_are_one_line_that_says_what_to_do(

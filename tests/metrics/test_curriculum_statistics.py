@@ -75,6 +75,52 @@ def test_metrics_by_label_are_what_was_drawn_and_brought() -> None:
     assert again[f"{STATS}/total_completions"] == 80
 
 
+class Unlabelled(cursus.tasks.Discrete):
+    """Tasks whose labels nobody may ask for."""
+
+    def label(self, task: int) -> str:
+        raise AssertionError(f"somebody asked for the label of task {task}")
+
+
+def test_statistics_by_label_can_be_left_out_and_then_no_label_is_asked_for() -> None:
+    teacher = cursus.Teacher(cursus.LearningProgress(8), seed=1)
+    whole = teacher.observe(CurriculumStatistics(teacher.curriculum))
+    unlabelled = cursus.Teacher(cursus.LearningProgress(Unlabelled(8)), seed=1)
+    without = unlabelled.observe(CurriculumStatistics(unlabelled.curriculum, by_label=False))
+    for taught in (teacher, unlabelled):
+        for turn in range(10):
+            given = taught.assign(range(4))
+            taught.report(given.tickets, success=[True, False, turn % 2 == 0, True], returns=[0.0] * 4, lengths=[1] * 4)
+    metrics, fewer = whole.report(), without.report()
+    assert fewer == {name: metrics[name] for name in fewer}
+    left_out = set(metrics) - set(fewer)
+    assert {f"{STATS}/sampling_gini", "overview/sampling_entropy_normalized"} < left_out
+    assert not [name for name in fewer if "label" in name]
+    assert fewer[f"{STATS}/total_completions"] == 40
+    assert fewer["overview/coverage"] == metrics["overview/coverage"]
+
+
+def test_statistics_by_label_can_be_switched_when_a_run_goes_on() -> None:
+    teacher = cursus.Teacher(cursus.LearningProgress(4), seed=1)
+    whole = teacher.observe(CurriculumStatistics(teacher.curriculum))
+    settled(teacher, [True] * 4, [1.0] * 4)
+    without = CurriculumStatistics(teacher.curriculum, by_label=False)
+    without.load(whole.state())
+    assert without.report()[f"{STATS}/total_completions"] == 4
+    again = CurriculumStatistics(teacher.curriculum)
+    again.load(without.state())
+    report = again.report()
+    assert (report["metric/epoch"], report[f"{STATS}/total_completions"]) == (2, 4)
+
+
+def test_epochs_are_counted_across_a_load() -> None:
+    statistics = CurriculumStatistics(cursus.Uniform(3))
+    assert [statistics.report()["metric/epoch"] for _ in range(3)] == [1, 2, 3]
+    again = CurriculumStatistics(cursus.Uniform(3))
+    again.load(statistics.state())
+    assert again.report()["metric/epoch"] == 4
+
+
 def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None:
     curriculum = cursus.LearningProgress(cursus.tasks.Product(a=["x", "y"], b=range(2), label_by=["a"]))
     statistics = CurriculumStatistics(curriculum)

@@ -136,6 +136,15 @@ def test_a_run_goes_on_only_with_its_own_settings(tmp_path: Path) -> None:
     assert simulate(world, make(world), epochs=6, num_envs=4, run=run, resume=True).epochs == 6
 
 
+def test_a_run_without_statistics_by_label_has_all_other_metrics() -> None:
+    world = make_world("chain", 3)
+    metrics = [simulate(world, make(world), epochs=3, label_statistics=labels).metrics for labels in (True, False)]
+    assert any("per_label" in name for name in metrics[0])
+    assert not any("label" in name for name in metrics[1])
+    assert metrics[1].items() <= metrics[0].items()
+    assert metrics[1]["metric/epoch"] == 3
+
+
 def test_what_cannot_be_is_refused_before_a_run_folder_is_made(tmp_path: Path) -> None:
     world, run = make_world("chain", 3), tmp_path / "run"
     with pytest.raises(cursus.errors.SettingsError, match="csv"):

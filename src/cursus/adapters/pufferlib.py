@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from inspect import signature
 from multiprocessing.connection import wait
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -18,11 +19,13 @@ from cursus.adapters.gymnasium import RemoteCurriculumEnv
 from cursus.errors import MissingExtra, SettingsError, WorkerError
 from cursus.remote import Hub, Seat
 from cursus.settings import check_count, check_kind
-from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask
+from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface
 
 try:
     import pufferlib.vector
-    from pufferlib.emulation import GymnasiumPufferEnv
+    from pufferlib.emulation import GymnasiumPufferEnv, PettingZooPufferEnv
+
+    from cursus.adapters._pufferlib_envs import RemoteNativeEnv, RemoteParallelEnv
 except ImportError:
     raise MissingExtra("pufferlib", install="--no-deps pufferlib-core==3.0.23, and torch") from None
 
@@ -31,6 +34,12 @@ _JOIN_SECONDS = 5.0
 _PATIENCE_S = 1.0
 
 _free: WeakKeyDictionary[Hub, list[Seat]] = WeakKeyDictionary()  # seats that were given back: a hub has so many only
+
+_NO_OPTIONS = (
+    "a native environment of PufferLib has no options at reset through which a task could reach it. Give set_task=…, a "
+    "function of environment and task that sets the task of its next episode, such as lambda env, task: "
+    "env.set_level(task.params)."
+)
 
 
 class _Taught:
@@ -139,7 +148,7 @@ class PufferMultiprocessing(_Taught, _Workers):
 
 
 def make(
-    make_env: Callable[[], gymnasium.Env[Any, Any]],
+    make_env: Callable[..., Any],
     hub: Hub,
     *,
     num_envs: int,
@@ -155,12 +164,18 @@ def make(
     `hub.staleness` says how far behind that was. Closing a vector environment gives its seats back to the hub. A worker that
     dies is a `WorkerError` that names it.
 
+    Environments of several agents (PettingZoo's parallel ones, and native ones of PufferLib) practise one task with all agents
+    together: returns are means over agents. A native one must end and begin anew in the same step, for all of its agents, and
+    is given its tasks an episode ahead.
+
     Args:
-        make_env: function that makes one environment.
+        make_env: function that makes one environment: of Gymnasium, a parallel one of PettingZoo, or, if it takes `buf` and
+            `seed` as PufferLib wants it, a native one.
         hub: the hub of the teacher that chooses, with room for `num_envs` seats (`members=…`).
         num_envs: number of environments, at least 1.
         backend: PufferLib's `"multiprocessing"` (default) or `"serial"`.
-        set_task: as in `cursus.make_vec` (default None).
+        set_task: as in `cursus.make_vec` (default None); for a native environment it must be given, and sets the task of the
+            *next* episode.
         success: as in `cursus.make_vec` (default `"is_success"`, then `"success"`).
         score: as in `cursus.make_vec` (default None).
         settings: PufferLib's own (`num_workers`, `batch_size`, `zero_copy`, `overwork`, …).
@@ -170,10 +185,16 @@ def make(
     backends = {"serial": PufferSerial, "multiprocessing": PufferMultiprocessing}
     if backend not in backends:
         raise SettingsError(f"backend must be one of {', '.join(backends)}, got {backend!r}.")
+    native = _takes_buffers(make_env)
+    if native and set_task is None:
+        raise SettingsError(_NO_OPTIONS)
+    tasks, needs = hub.teacher.curriculum.tasks, hub.teacher.curriculum.needs
+    interface = TaskInterface(tasks, set_task, success, score, needs)
     seats: list[Seat] = []
     try:
-        _take_seats(hub, seats, num_envs)
-        creators = [partial(_make_env, make_env, seat, set_task, success, score) for seat in seats]
+        _take_seats(hub, seats, num_envs, places=2 if native else 1)
+        make_one = partial(RemoteNativeEnv, make_env) if native else partial(_make_env, make_env)
+        creators = [partial(make_one, seat, interface) for seat in seats]
         made = backends[backend](creators, [[]] * num_envs, [{}] * num_envs, num_envs, **settings)
     except BaseException:
         _give_back(hub, seats)
@@ -182,12 +203,21 @@ def make(
     return made
 
 
-def _take_seats(hub: Hub, seats: list[Seat], count: int) -> None:
-    """Fill `seats`: those that were given back go before new ones."""
+def _takes_buffers(make_env: Callable[..., Any]) -> bool:
+    """Whether this makes a native environment: PufferLib gives its creators the buffers to write to."""
+    try:
+        return "buf" in signature(make_env).parameters
+    except ValueError:  # of something built in
+        return False
+
+
+def _take_seats(hub: Hub, seats: list[Seat], count: int, places: int) -> None:
+    """Fill `seats` of so many places: those that were given back go before new ones."""
     hub.drain()  # a closed teacher says so here
     free = _free.setdefault(hub, [])
     while len(seats) < count:
-        seats.append(free.pop() if free else hub.seat())
+        index = next((index for index, seat in enumerate(free) if seat.num_envs == places), None)
+        seats.append(hub.seat(places) if index is None else free.pop(index))
 
 
 def _give_back(hub: Hub, seats: list[Seat]) -> None:
@@ -196,13 +226,18 @@ def _give_back(hub: Hub, seats: list[Seat]) -> None:
 
 
 def _make_env(
-    make_env: Callable[[], gymnasium.Env[Any, Any]],
-    seat: Seat,
-    set_task: SetTask,
-    success: ReadSuccess,
-    score: ReadScore,
-    buf: Any = None,
-    seed: int = 0,
-) -> Any:
-    taught = RemoteCurriculumEnv(make_env(), seat, set_task=set_task, success=success, score=score)
-    return GymnasiumPufferEnv(env=taught, buf=buf, seed=seed)
+    make_env: Callable[[], Any], seat: Seat, interface: TaskInterface, buf: Any = None, seed: int = 0
+) -> GymnasiumPufferEnv | PettingZooPufferEnv:
+    env = make_env()
+    if isinstance(env, pufferlib.PufferEnv):
+        raise SettingsError(
+            f"{type(env).__name__} is a native environment of PufferLib: the function that makes it must take buf and seed, "
+            "and pass them on."
+        )
+    if isinstance(env, gymnasium.Env):
+        set_task, success, score = interface.set_task, interface.success, interface.score
+        taught = RemoteCurriculumEnv(env, seat, set_task=set_task, success=success, score=score)
+        return GymnasiumPufferEnv(env=taught, buf=buf, seed=seed)
+    if not hasattr(env, "possible_agents"):
+        raise SettingsError(f"make_env gave a {type(env).__name__}: no environment of Gymnasium, PettingZoo or PufferLib.")
+    return PettingZooPufferEnv(env=RemoteParallelEnv(env, seat, interface), buf=buf, seed=seed)

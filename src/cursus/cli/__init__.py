@@ -21,6 +21,7 @@ from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
 from cursus.metrics import OUTPUTS
+from cursus.sim.presets import PRESETS
 from cursus.sim.worlds import CURRICULA, WORLDS
 from cursus.verbosity import quiet
 
@@ -174,11 +175,32 @@ Curricula = ", ".join(CURRICULA)
 @app.command
 def simulate(
     config: Annotated[Positional[Path | None], _optional("[CONFIG]", "Settings in TOML or JSON.")] = None,
+    preset: Annotated[
+        str | None, _optional("STR", f"Begin with the settings of a known experiment: {', '.join(PRESETS)}.")
+    ] = None,
     world: Annotated[str | None, _optional("STR", f"One of {Worlds}; a graph.json; or fitted:RUN.", "chain")] = None,
     num_tasks: Annotated[int | None, _optional("INT", "Number of tasks.", "10")] = None,
+    generated: Annotated[
+        int | None,
+        _optional("INT", "Take these tasks as classes, in which so many tasks are generated.", "10000 for a pool, else none"),
+    ] = None,
     impossible_ratio: Annotated[float, arg(help="Share of impossible tasks beside the others.")] = 0.0,
     curriculum: Annotated[
         str | None, _optional("STR", f"One of {Curricula}; or your own, module:name.", "learning_progress")
+    ] = None,
+    pool_size: Annotated[int | None, _optional("INT", "Tasks in the pool, for --curriculum pool.", "200")] = None,
+    min_presentations: Annotated[
+        int | None, _optional("INT", "Results that a task brings before it may leave the pool.", "25")
+    ] = None,
+    worst_share: Annotated[float | None, _optional("FLOAT", "Share of the pool that may leave it.", "0.4")] = None,
+    memory: Annotated[
+        Literal["local", "shared"] | None,
+        _optional(
+            "KIND",
+            "local or shared: environments take tasks by themselves from this memory, as in vector environments that are not "
+            "ours.",
+            "none, the parent assigns",
+        ),
     ] = None,
     settings: Settings = [],  # noqa: B006 – tyro reads it, nothing writes it
     num_epochs: Annotated[int | None, _optional("INT", "Number of epochs.", "500")] = None,
@@ -192,13 +214,19 @@ def simulate(
         tyro.conf.UseAppendAction[list[str]],
         arg(name="output", metavar="STR", help=f"Write metrics there too, beside metrics.jsonl: {', '.join(OUTPUTS)}."),
     ] = [],  # noqa: B006
+    no_label_statistics: Annotated[bool, _flag("Leave statistics by label out of the metrics.")] = False,
     as_json: Json = False,
 ) -> None:
     """Try a curriculum on a simulated student: a training run in every other respect."""
     given = {
         "world": world,
         "num_tasks": num_tasks,
+        "generated": generated,
         "curriculum": curriculum,
+        "pool_size": pool_size,
+        "min_presentations": min_presentations,
+        "worst_share": worst_share,
+        "memory": memory,
         "num_epochs": num_epochs,
         "samples_per_epoch": samples_per_epoch,
         "num_envs": num_envs,
@@ -206,13 +234,14 @@ def simulate(
     }
     result = simulator.run_simulation(
         _console(as_json),
-        simulator.read_simulation(config, given),
+        simulator.read_simulation(config, given, preset),
         settings,
         run=run,
         resume=resume,
         num_workers=num_workers,
         impossible_ratio=impossible_ratio,
         outputs=outputs,
+        label_statistics=not no_label_statistics,
     )
     if as_json:
         _print_json(simulator.simulation_data(result))

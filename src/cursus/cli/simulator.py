@@ -23,8 +23,9 @@ from cursus.errors import ConfigError, CursusWarning
 from cursus.settings import describe
 from cursus.sim import Fit, Simulation, TaskGraph, World, fit, make_world, simulate
 from cursus.sim.fit import read_fit
+from cursus.sim.presets import PRESETS
 from cursus.sim.results import MASTERY
-from cursus.sim.worlds import CURRICULA, make_curriculum, with_impossible
+from cursus.sim.worlds import CURRICULA, make_curriculum, with_generated, with_impossible
 from cursus.teacher import Teacher
 
 _FITTED = "fitted:"
@@ -38,13 +39,20 @@ _SIMULATION: Mapping[str, Any] = {
     "num_envs": 8,
     "seed": 0,
 }
-_WORLD_KEYS = ("world", "num_tasks", "lengths", "failure_lengths", "student")
+_POOL = {"pool_size": "size", "min_presentations": "min_presentations", "worst_share": "worst_share"}
+"""Options for a pool, and what its own settings are called."""
+_EXAMPLES = {"generated": 10_000, "pool_size": 200, "min_presentations": 25, "worst_share": 0.4, "memory": "shared"}
+"""Settings that nothing stands for unless they are given."""
+_GENERATED = 10_000
+_WORLD_KEYS = ("world", "num_tasks", "lengths", "failure_lengths", "student", "generated")
 _TABLES = {
     "world": str | dict,
     "curriculum": str | dict,
     "curricula": str | list | dict,
     "worlds": str | list | dict,
     "speed": str,
+    "worst_share": float | int,
+    "memory": str,
 }
 
 
@@ -85,6 +93,7 @@ def _changed_world(table: Mapping[str, Any], num_tasks: int) -> World:
         lengths=table.get("lengths", base.lengths),
         failure_lengths=table.get("failure_lengths"),
         student={**base.student, **student},
+        generated=table.get("generated", base.generated),
     )
 
 
@@ -100,6 +109,30 @@ def find_curriculum(name: str, world: World, episodes: int, settings: Sequence[s
     return changed_curriculum(describe(curriculum), settings) if settings else curriculum
 
 
+def is_pool(chosen: str | Mapping[str, Any]) -> bool:
+    """Whether a curriculum, by name or as a table, is a pool."""
+    return chosen == "pool" or (isinstance(chosen, Mapping) and chosen.get("type") == "Pool")
+
+
+def _chosen_curriculum(settings: Mapping[str, Any], world: World, episodes: int, overrides: Sequence[str]) -> Curriculum:
+    """The curriculum that settings and overrides ask for."""
+    chosen = settings["curriculum"]
+    pool = {name: settings[key] for key, name in _POOL.items() if settings[key] is not None}
+    if pool and not is_pool(chosen):
+        option = next(key for key in _POOL if settings[key] is not None).replace("_", "-")
+        raise ConfigError(f"--{option} is a setting of a pool: give --curriculum pool with it.")
+    if isinstance(chosen, str) and not pool:
+        return find_curriculum(chosen, world, episodes, overrides)
+    table = describe(CURRICULA["pool"](world, episodes)) if isinstance(chosen, str) else chosen
+    size = pool.get("size", table.get("size"))
+    if is_pool(chosen) and isinstance(size, int) and size > world.tasks.size:
+        raise ConfigError(
+            f"a pool of {size:,} is more than the {world.tasks.size:,} tasks of this world. Give --generated with a larger "
+            "number, or a smaller --pool-size."
+        )
+    return changed_curriculum({"tasks": describe(world.tasks), **table, **pool}, overrides)
+
+
 def changed_curriculum(spec: Mapping[str, Any], settings: Sequence[str]) -> Curriculum:
     """The curriculum that a table describes, with some settings changed."""
     for setting in settings:
@@ -108,13 +141,20 @@ def changed_curriculum(spec: Mapping[str, Any], settings: Sequence[str]) -> Curr
     return curriculum
 
 
-def read_simulation(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a simulated run."""
-    return read_settings(path, given, _SIMULATION)
+def read_simulation(path: Path | None, given: Mapping[str, Any], preset: str | None = None) -> dict[str, Any]:
+    """The settings of a simulated run: those of a preset, then of a file, then of the command."""
+    if preset is not None and preset not in PRESETS:
+        raise ConfigError(f"preset {configuration.unknown(preset, PRESETS)}")
+    settings = read_settings(path, given, {**_SIMULATION, **_EXAMPLES}, {} if preset is None else PRESETS[preset])
+    if settings["generated"] is None and is_pool(settings["curriculum"]) and settings["world"] != "generated":
+        settings["generated"] = _GENERATED
+    return settings
 
 
-def read_settings(path: Path | None, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Defaults, then a file, then what was said on the command line."""
+def read_settings(
+    path: Path | None, given: Mapping[str, Any], defaults: Mapping[str, Any], preset: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Defaults, then a preset, then a file, then what was said on the command line."""
     read = {} if path is None else configuration.read(path)
     for key in read:
         if key not in defaults:
@@ -122,7 +162,8 @@ def read_settings(path: Path | None, given: Mapping[str, Any], defaults: Mapping
         _refuse_own(path, key, read[key])
         if not isinstance(read[key], _TABLES.get(key, int)) or isinstance(read[key], bool):
             raise ConfigError(f"{path}: {key} must be something like {defaults[key]!r}, got {read[key]!r:.60}.")
-    return {**defaults, **read, **{key: value for key, value in given.items() if value is not None}}
+    known = {key: None if key in _EXAMPLES else value for key, value in defaults.items()}
+    return {**known, **(preset or {}), **read, **{key: value for key, value in given.items() if value is not None}}
 
 
 def _refuse_own(path: Path | None, key: str, value: Any) -> None:
@@ -142,16 +183,15 @@ def run_simulation(
     resume: bool,
     num_workers: int,
     impossible_ratio: float,
-    outputs: Sequence[Any],
+    outputs: Sequence[str],
+    label_statistics: bool,
 ) -> Simulation:
     """Simulate with a progress bar, and print the result."""
     world = find_world(settings["world"], settings["num_tasks"], impossible_ratio)
+    if settings["generated"] is not None:
+        world = with_generated(world, settings["generated"])
     epochs, samples, envs = settings["num_epochs"], settings["samples_per_epoch"], settings["num_envs"]
-    chosen = settings["curriculum"]
-    if isinstance(chosen, str):
-        curriculum = find_curriculum(chosen, world, epochs * samples * envs, overrides)
-    else:
-        curriculum = changed_curriculum(chosen, overrides)
+    curriculum = _chosen_curriculum(settings, world, epochs * samples * envs, overrides)
     with progress_bar(console, "epochs") as bar:
         work = bar.add_task("simulating", total=epochs, said="")
 
@@ -168,7 +208,9 @@ def run_simulation(
             seed=settings["seed"],
             run=run,
             resume=resume,
+            memory=settings["memory"],
             outputs=outputs,
+            label_statistics=label_statistics,
             on_epoch=show,
         )
     _print_simulation(console, result, world, run)
@@ -181,14 +223,16 @@ def _print_simulation(console: Console, result: Simulation, world: World, run: P
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name, side in (("task", "left"), ("competence", "right"), ("episodes", "right"), ("share", "right")):
         table.add_column(name, justify=side)  # type: ignore[arg-type]
-    for task in range(min(world.tasks.size, 30)):
+    for task in range(min(world.graph.size, 30)):
         done = int(result.practised[task])
         share = f"{done / max(result.episodes, 1):.1%}"
-        table.add_row(world.tasks.name(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
+        table.add_row(world.name(task), f"{result.competence[task]:.2f}", f"{done:,}", share)
     console.print(table)
     learnable = result.competence[world.learnable]
     mastered = f"{int((learnable >= MASTERY).sum())} of {len(learnable)} learnable tasks mastered"
     console.print(f"{result.episodes:,} episodes in {result.epochs:,} epochs: {mastered}, area {result.area:.3f}.")
+    if gone := int(result.metrics.get("env_curriculum_stats/num_evicted", 0)):
+        console.print(f"{gone:,} of {world.tasks.size:,} generated tasks were let go from the pool.")
     console.print(Text(f"metrics: {plain(str(run))}/metrics.jsonl", "dim"), soft_wrap=True)
     console.print(Text(f"next: {command_name()} explain {plain(str(run))}", "dim"), soft_wrap=True)
 

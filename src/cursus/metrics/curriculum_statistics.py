@@ -45,19 +45,21 @@ class CurriculumStatistics:
         max_labels: number of labels that are kept, those seen last, at least 1 (default 1000); totals keep counting what
             dropped labels have brought.
         tracked: number of single tasks that are followed, the first that bring a result; 0 for none (default 3).
+        by_label: whether there are statistics by label; without, no task is asked for its label, and all metrics that need
+            labels are left out (default True).
     """
 
     name = "curriculum"
 
-    def __init__(self, curriculum: Curriculum, *, max_labels: int = 1000, tracked: int = 3) -> None:
+    def __init__(self, curriculum: Curriculum, *, max_labels: int = 1000, tracked: int = 3, by_label: bool = True) -> None:
         check_count("max_labels", max_labels)
         check_count("tracked", tracked, low=0)
         self._curriculum = curriculum
-        self._labels = LabelTable(curriculum.tasks, _COLUMNS, max_labels)
+        self._labels = LabelTable(curriculum.tasks, _COLUMNS, max_labels) if by_label else None
         self._tracked_most = tracked
         self._tracked: list[int] = []
         self._tracked_results = np.zeros(tracked, dtype=np.int64)
-        self._totals = dict.fromkeys(("samples", "completions", "evictions"), 0)
+        self._totals = dict.fromkeys(("samples", "completions", "evictions", "epochs"), 0)
 
     @property
     def curriculum(self) -> Curriculum:
@@ -68,7 +70,7 @@ class CurriculumStatistics:
 
     def assigned(self, tasks: IntArray) -> None:
         """Tasks were drawn: the ids in `tasks`."""
-        self._count(self._labels.rows_of(tasks), "samples", "samples_epoch")
+        self._count(tasks, "samples", "samples_epoch")
         self._totals["samples"] += len(tasks)
 
     def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
@@ -80,32 +82,30 @@ class CurriculumStatistics:
                 self._take_evictions(np.asarray(decision.evidence["tasks"], dtype=np.int64))
 
     def _take_results(self, episodes: Episodes) -> None:
-        rows = self._labels.rows_of(episodes.task, results=True)
-        self._count(rows, "completions")
         self._totals["completions"] += len(episodes)
-        self._average("success", "known", rows, episodes.success.astype(np.float64))
+        if self._labels is not None:
+            self._take_results_by_label(self._labels, episodes)
+        self._follow(episodes.task)
+
+    def _take_results_by_label(self, table: LabelTable, episodes: Episodes) -> None:
+        rows = table.rows_of(episodes.task, results=True)
+        table.add("completions", rows)
+        table.average("success", "known", rows, episodes.success.astype(np.float64))
         finished = episodes.outcome == Outcome.FINISHED  # what a censored episode would have brought is not known
-        self._average("returns", "returned", rows[finished], episodes.returns[finished])
+        table.average("returns", "returned", rows[finished], episodes.returns[finished])
         progress = self._curriculum.progress_of(episodes.task)
         if progress is not None:
             measured = ~np.isnan(progress)
-            self._average("progress", "measured", rows[measured], progress[measured])
-        self._follow(episodes.task)
+            table.average("progress", "measured", rows[measured], progress[measured])
 
-    def _count(self, rows: IntArray, *columns: str) -> None:
-        for column in columns:
-            np.add.at(self._labels[column], rows[rows != _UNRECORDED], 1.0)
-
-    def _average(self, column: str, begun: str, rows: IntArray, values: FloatArray) -> None:
-        """Move each label's average towards its results, in their order; the first one is taken as it is."""
-        averages, started = self._labels[column], self._labels[begun]
-        recorded = rows != _UNRECORDED
-        for row, value in zip(rows[recorded].tolist(), values[recorded].tolist(), strict=True):
-            averages[row] += (_EMA if started[row] else 1.0) * (value - averages[row])
-            started[row] = 1.0
+    def _count(self, tasks: IntArray, *columns: str) -> None:
+        if self._labels is not None:
+            rows = self._labels.rows_of(tasks)
+            for column in columns:
+                self._labels.add(column, rows)
 
     def _take_evictions(self, tasks: IntArray) -> None:
-        self._count(self._labels.rows_of(tasks), "evictions", "evictions_epoch")
+        self._count(tasks, "evictions", "evictions_epoch")
         self._totals["evictions"] += len(tasks)
 
     def _follow(self, tasks: IntArray) -> None:
@@ -120,14 +120,26 @@ class CurriculumStatistics:
 
     def report(self) -> dict[str, float]:
         """The metrics of the epoch that ends here, by name; counts of the epoch start again from 0."""
-        metrics = {**self._overview(), **self._of_labels(), **self._of_tasks(), **self._of_tracked()}
-        self._labels["samples_epoch"][:] = 0.0
-        self._labels["evictions_epoch"][:] = 0.0
+        self._totals["epochs"] += 1
+        metrics = {
+            "metric/epoch": float(self._totals["epochs"]),
+            f"{_STATS}/total_completions": float(self._totals["completions"]),
+            f"{_STATS}/total_samples": float(self._totals["samples"]),
+            f"{_STATS}/num_evicted": float(self._totals["evictions"]),
+        }
+        sample = self._curriculum.task_sample(_MOST_TASKS_LOOKED_AT)
+        metrics |= {} if sample is None else self._of_tasks(sample)
+        if self._labels is not None:
+            metrics |= self._overview(self._labels) | self._of_labels(self._labels)
+            metrics |= {} if sample is None else self._of_labels_in(sample, self._labels)
+            self._labels["samples_epoch"][:] = 0.0
+            self._labels["evictions_epoch"][:] = 0.0
+        metrics |= self._of_tracked()
         self._tracked_results[:] = 0
         return metrics
 
-    def _overview(self) -> dict[str, float]:
-        drawn, ages = self._labels["samples_epoch"], self._labels.ages()
+    def _overview(self, table: LabelTable) -> dict[str, float]:
+        drawn, ages = table["samples_epoch"], table.ages()
         least = float(drawn.min(initial=np.inf))
         return {
             "overview/sampling_entropy_normalized": normalised_entropy(drawn),
@@ -137,12 +149,8 @@ class CurriculumStatistics:
             "overview/staleness_max": float(ages.max(initial=0)),
         }
 
-    def _of_labels(self) -> dict[str, float]:
-        table = self._labels
+    def _of_labels(self, table: LabelTable) -> dict[str, float]:
         metrics = {
-            f"{_STATS}/total_completions": float(self._totals["completions"]),
-            f"{_STATS}/total_samples": float(self._totals["samples"]),
-            f"{_STATS}/num_evicted": float(self._totals["evictions"]),
             f"{_STATS}/sampling_gini": gini(table["samples"]),
             f"{_STATS}/eviction_gini": gini(table["evictions"]),
             f"{_STATS}/labels_dropped": float(table.dropped),
@@ -157,23 +165,25 @@ class CurriculumStatistics:
             metrics.update({f"{_STATS}/{name}/{label}": value for label, value in table.items(column, known=known)})
         return metrics
 
-    def _of_tasks(self) -> dict[str, float]:
-        sample = self._curriculum.task_sample(_MOST_TASKS_LOOKED_AT)
-        if sample is None:
-            return {}
-        table, labels = self._labels, self._labels.names_of(sample.tasks)
-        names, counts = np.unique(labels, return_counts=True)
-        by_task, by_weight, by_label = gini(sample.scores), gini(sample.weights), gini(table["progress"])
-        metrics = {
+    def _of_tasks(self, sample: TaskSample) -> dict[str, float]:
+        by_task, by_weight = gini(sample.scores), gini(sample.weights)
+        return {
             "overview/effective_tasks": _effective_tasks(sample),
             "overview/coverage": float(np.mean(sample.counts > 0)),
             f"{_STATS}/mean_lp_score": float(sample.scores.mean()),
             f"{_STATS}/pool_occupancy_gini": gini(sample.counts),
             f"{_STATS}/pool_lp_gini": by_task,
             f"{_STATS}/task_probability_gini": by_weight,
+            f"{_STATS}/selectivity_loss_lp_to_prob": by_task - by_weight,
+        }
+
+    def _of_labels_in(self, sample: TaskSample, table: LabelTable) -> dict[str, float]:
+        labels = table.names_of(sample.tasks)
+        names, counts = np.unique(labels, return_counts=True)
+        by_label = gini(table["progress"])
+        metrics = {
             f"{_STATS}/label_lp_gini": by_label,
             f"{_STATS}/pool_composition_gini": gini(counts),
-            f"{_STATS}/selectivity_loss_lp_to_prob": by_task - by_weight,
             f"{_STATS}/selectivity_loss_lp_label_to_sampling_label": by_label - gini(table["samples"]),
         }
         shares = zip(names.tolist(), (counts / len(labels)).tolist(), strict=True)
@@ -197,20 +207,21 @@ class CurriculumStatistics:
     def state(self) -> Tree:
         """Everything that the next report depends on."""
         return {
-            "labels": self._labels.state(),
+            "labels": None if self._labels is None else self._labels.state(),
             "tracked": list(self._tracked),
             "tracked_results": self._tracked_results.copy(),
             "totals": dict(self._totals),
         }
 
     def load(self, state: Tree) -> None:
-        """Continue from a state."""
+        """Continue from a state; statistics by label begin empty where the state has none."""
         try:
             tracked, results = [int(task) for task in state["tracked"]], np.array(state["tracked_results"], dtype=np.int64)
             if results.shape != self._tracked_results.shape or len(tracked) > len(results):
                 raise ValueError(f"it follows {len(results)} tasks, expected tracked={self._tracked_most}")
             totals = {name: int(state["totals"][name]) for name in self._totals}
-            self._labels.load(state["labels"])
+            if self._labels is not None and state["labels"] is not None:
+                self._labels.load(state["labels"])
             self._tracked, self._tracked_results, self._totals = tracked, results, totals
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of curriculum statistics with these settings: {error}.") from error
@@ -266,6 +277,18 @@ class LabelTable:
         if results:
             self._resulted[self._rows_at(distinct)] = self._batches_of_results
         return np.array([self._rows.get(label, _UNRECORDED) for label in labels], dtype=np.int64)
+
+    def add(self, column: str, rows: IntArray) -> None:
+        """Count one more in each of these `rows`."""
+        np.add.at(self.columns[column], rows[rows != _UNRECORDED], 1.0)
+
+    def average(self, column: str, begun: str, rows: IntArray, values: FloatArray) -> None:
+        """Move each label's average towards its results, in their order; the first one is taken as it is."""
+        averages, started = self.columns[column], self.columns[begun]
+        recorded = rows != _UNRECORDED
+        for row, value in zip(rows[recorded].tolist(), values[recorded].tolist(), strict=True):
+            averages[row] += (_EMA if started[row] else 1.0) * (value - averages[row])
+            started[row] = 1.0
 
     def names_of(self, tasks: IntArray) -> list[str]:
         """The label of each task, without entering it anywhere."""

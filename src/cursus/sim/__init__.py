@@ -6,7 +6,7 @@ from cursus.sim.fit import Fit, fit
 from cursus.sim.results import Simulation, Simulations
 from cursus.sim.simulate import TaskDependencyEnv, simulate
 from cursus.sim.students import SimulatedStudents, TaskGraph
-from cursus.sim.worlds import World, make_world, with_special
+from cursus.sim.worlds import World, make_world, with_generated, with_special
 
 __all__ = [
     "Comparison",
@@ -23,5 +23,6 @@ __all__ = [
     "simulate",
     "simulate_curriculum",
     "simulate_vectorised",
+    "with_generated",
     "with_special",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,10 @@ def simulate_curriculum(
             tasks = np.repeat(best, size)
         else:
             draw = taught.sample(TicketStream(seed, first, size))
-            tasks = draw.tasks
-            recorder.judge(taught, taught.update(_episodes(world, students, tasks, draw.tags, luck, first)))
+            tasks = world.classes_of(draw.tasks)
+            recorder.judge(
+                taught, taught.update(replace(_episodes(world, students, tasks, luck, first), task=draw.tasks, tag=draw.tags))
+            )
         mean = recorder.practise(tasks)
         if first >= len(result.curve) * max(episodes // CURVE_POINTS, 1):
             result.curve.append(mean)
@@ -99,15 +101,13 @@ def _frontier(students: SimulatedStudents, world: World, mastery: float) -> IntA
     return chosen
 
 
-def _episodes(
-    world: World, students: SimulatedStudents, tasks: IntArray, tags: IntArray, luck: FloatArray, first: int
-) -> Episodes:
+def _episodes(world: World, students: SimulatedStudents, tasks: IntArray, luck: FloatArray, first: int) -> Episodes:
     score = students.play(tasks[None], luck[None])[0]
     success = luck < students.success_rates(tasks[None])[0]
     return Episodes(
         ticket=np.arange(first, first + len(tasks), dtype=np.int64),
         task=tasks,
-        tag=tags,
+        tag=np.zeros_like(tasks),
         env=np.arange(len(tasks), dtype=np.int64),
         success=success,
         returns=score,
@@ -253,6 +253,8 @@ def simulate_vectorised(
         check_count(what, value)
     if curriculum not in VECTORISED:
         raise SettingsError(f"curriculum {curriculum!r} is not vectorised. Allowed: {', '.join(VECTORISED)}.")
+    if world.generated is not None:
+        raise SettingsError("generated tasks are not vectorised. Use simulate_curriculum, or speed='curriculum'.")
     if BLOCK % num_envs or episodes % num_envs:
         raise SettingsError(f"num_envs={num_envs} must divide {BLOCK} and episodes={episodes}.")
     seeds = range(check_seed(first_seed), first_seed + students)

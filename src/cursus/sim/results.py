@@ -45,9 +45,9 @@ class Simulation:
     demotions: int = 0
     """Demotions of a staged curriculum."""
     competence: FloatArray = field(repr=False, default_factory=lambda: np.empty(0))
-    """The competence in each task at the end."""
+    """The competence in each task, or class of generated tasks, at the end."""
     practised: IntArray = field(repr=False, default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Episodes of each task."""
+    """Episodes of each task, or class of generated tasks."""
     curve: list[float] = field(repr=False, default_factory=list)
     """The learning curve: after every epoch where there are environments, else at 200 equal distances."""
     epochs: int = 0
@@ -108,12 +108,12 @@ class Recorder:
     def __init__(self, result: Simulation, world: World, students: SimulatedStudents, mastery: float = MASTERY) -> None:
         self._result, self._students, self._mastery = result, students, mastery
         self._learnable, self._special = world.learnable, world.kinds != LEARNABLE
-        self._hardest = hardest_task(world)
+        self._hardest, self._world = hardest_task(world), world
         self._checked: FloatArray | None = None
         self._averaged: FloatArray | None = None
         self._mean = 0.0
         self._sum, self._steps = 0.0, 0
-        result.practised = np.zeros(world.tasks.size, dtype=np.int64)
+        result.practised = np.zeros(world.graph.size, dtype=np.int64)
 
     def practise(self, tasks: IntArray) -> float:
         """Count a step in which episodes of these `tasks` ended, before the student learns; its mean competence."""
@@ -150,7 +150,7 @@ class Recorder:
             if decision.kind == "promotion":
                 weights = curriculum.stage_weights(curriculum.index(decision.evidence["from"]))
                 self._result.promotions += 1
-                truth = weights @ self._students.competence[0]
+                truth = weights @ self._students.competence[0][self._world.classes_of(np.arange(len(weights)))]
                 self._result.false_promotions += bool(truth < decision.evidence["threshold"])
             self._result.demotions += decision.kind == "demotion"
 

@@ -23,7 +23,7 @@ from cursus.remote.channel.shared import MemoryKind
 from cursus.settings import check_count
 from cursus.sim.results import MASTERY, Recorder, Simulation
 from cursus.sim.students import CONSTANT, SimulatedStudents, observed_reward
-from cursus.sim.worlds import World, make_curriculum
+from cursus.sim.worlds import CLASS, World, make_curriculum
 from cursus.teacher import Teacher
 from cursus.teacher.resume import changed_settings
 from cursus.types import FloatArray, IntArray, Tree
@@ -34,8 +34,9 @@ _SHOWN_TASKS = 100
 
 
 class TaskDependencyEnv(gymnasium.Env[Any, Any]):
-    """Observes which task is to be done; an action is how well the student can do it, and its luck this time.
+    """Observes which task is to be done, or of which class it is where tasks are generated.
 
+    An action is how well the student can do it, and its luck this time.
     So the student lives where a learner lives, in the training process, and acts for all environments at once; nothing here
     learns. Success is decided when the shorter of a task's two lengths (of success and failure) is over: the luck must be
     below the skill. An impossible task fails whatever is done, a mastered one succeeds, a coin flip is decided by luck alone.
@@ -52,6 +53,7 @@ class TaskDependencyEnv(gymnasium.Env[Any, Any]):
         self.action_space = spaces.Box(-np.inf, np.inf, (2,), np.float64)
         self._graded = world.student.get("observed") == "reward"
         self._noise = float(world.student.get("noise", 0.01))
+        self._generated = world.generated is not None
         self._task = 0
         self._left = 0
         self._result: dict[str, Any] | None = None
@@ -60,7 +62,7 @@ class TaskDependencyEnv(gymnasium.Env[Any, Any]):
         """Begin the task in `options["task"]`, or task 0; the `seed` changes nothing."""
         super().reset(seed=seed)
         given = (options or {}).get("task")
-        self._task = 0 if given is None else int(given.id)
+        self._task = 0 if given is None else int(given.params[CLASS] if self._generated else given.id)
         if not 0 <= self._task < len(self._kinds):
             raise TaskError(f"task {self._task} is not in this world of {len(self._kinds)} tasks.")
         self._left = int(min(lengths[self._task] for lengths in self._lengths))
@@ -133,6 +135,7 @@ def simulate(
     memory: MemoryKind | None = None,
     checkpoint_every: int = 50,
     outputs: Sequence[str] = (),
+    label_statistics: bool = True,
     on_epoch: Callable[[Simulation, Teacher], None] = lambda simulation, teacher: None,
 ) -> Simulation:
     """Let one student practise under a curriculum, through vector environments and a teacher.
@@ -155,6 +158,7 @@ def simulate(
         checkpoint_every: epochs between checkpoints (default 50).
         outputs: further writers of metrics in `run`, see `cursus.metrics.make_writers`: `"csv"`, `"tensorboard"`, `"wandb"`
             (default none).
+        label_statistics: whether metrics hold statistics by label (default True).
         on_epoch: called after each epoch with the simulation so far and the teacher.
     """
     for name, value in (("epochs", epochs), ("samples_per_epoch", samples_per_epoch), ("num_envs", num_envs)):
@@ -162,6 +166,10 @@ def simulate(
     check_count("checkpoint_every", checkpoint_every)
     curriculum = make_curriculum(curriculum, world, epochs * samples_per_epoch * num_envs)
     check_outputs(outputs)
+    if memory == "local" and num_workers > 0:
+        raise SettingsError(
+            f"a local memory is that of one process: give num_workers=0, or memory='shared', not {num_workers=}."
+        )
     if outputs and run is None:
         raise SettingsError("outputs lie in the run folder: give run=….")
     per_epoch = world.student.get("samples_per_epoch", samples_per_epoch * num_envs)
@@ -171,7 +179,7 @@ def simulate(
     recorder = Recorder(result, world, agent.students)
     envs, teacher, hub = _make_envs(world, curriculum, num_envs, num_workers, seed, run, resume, memory)
     with _closing(envs, hub, teacher):
-        statistics = teacher.observe(CurriculumStatistics(curriculum))
+        statistics = teacher.observe(CurriculumStatistics(curriculum, by_label=label_statistics))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, agent, recorder, result)
         after = agent.steps * num_envs if resume else None
@@ -254,7 +262,6 @@ def _make_remote(make_env: Callable[[], TaskDependencyEnv], seat: Seat) -> Remot
 def _metrics(world: World, agent: _Agent, result: Simulation, num_envs: int) -> dict[str, float]:
     competence, learnable = result.competence, result.competence[world.learnable]
     metrics = {
-        "metric/epoch": float(result.epochs),
         "metric/agent_step": float(agent.steps * num_envs),
         "overview/mean_performance": float(learnable.mean()),
         "overview/max_performance": float(learnable.max()),
@@ -263,7 +270,7 @@ def _metrics(world: World, agent: _Agent, result: Simulation, num_envs: int) -> 
         "env_task_dependency/performance_std": float(learnable.std()),
         "env_task_dependency/total_samples": float(result.episodes),
     }
-    for task in range(min(world.tasks.size, _SHOWN_TASKS)):
+    for task in range(min(world.graph.size, _SHOWN_TASKS)):
         metrics[f"env_task_dependency/task_{task}_performance"] = float(competence[task])
         metrics[f"env_task_dependency/task_{task}_samples"] = float(result.practised[task])
     return metrics

@@ -11,27 +11,36 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
 from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents, TaskGraph
-from cursus.tasks import Discrete, Named, TaskSpace
+from cursus.tasks import Buckets, Choice, Discrete, Generated, Named, Span, TaskSpace
 from cursus.types import BoolArray, IntArray
 
 _NAMED_TASKS = 10_000
+_MOST_LISTED = 100_000  # generated tasks whose classes a curriculum may ask for, one by one
+_REMEMBERED = 1 << 16
+_POOL = 200
+CLASS = "taskclass"
+"""Where the params of a generated task name its class."""
 _STUDENT_KEYS = [key for key in signature(SimulatedStudents).parameters if key not in ("graph", "kinds", "students", "seed")]
 
 
 class World:
     """A graph of tasks, their kinds and lengths, and the settings of the simulated student.
 
+    With `generated`, the nodes of the graph are *classes* of tasks: a generator makes each task, a class and a seed, from its
+    id. The student knows classes, the curriculum sees tasks, of which there may be far more than any pool holds.
+
     Args:
-        graph: which task needs which.
+        graph: which task needs which; with `generated`, which class of tasks needs which.
         kinds: for each task 0 learnable (default), 1 impossible, 2 mastered from the start, 3 a coin flip.
         lengths: steps of an episode, at least 1: one integer, or one for each task (default 1).
         failure_lengths: steps of an episode that fails (default: as `lengths`).
         student: settings of `SimulatedStudents` other than its defaults, such as `{"rate": 0.3}`.
+        generated: number of generated tasks, at least one for each class (default None: classes are the tasks).
     """
 
     def __init__(
@@ -42,8 +51,11 @@ class World:
         lengths: ArrayLike = 1,
         failure_lengths: ArrayLike | None = None,
         student: Mapping[str, Any] | None = None,
+        generated: int | None = None,
     ) -> None:
         check_kind("graph", graph, TaskGraph, "TaskGraph.chain(10)")
+        if generated is not None:
+            check_count("generated", generated, low=graph.size)
         self.graph = graph
         self.kinds = self._column("kinds", kinds, least=0)
         self.lengths = self._column("lengths", lengths, least=1)
@@ -54,19 +66,44 @@ class World:
         for key in self.student:
             if key not in _STUDENT_KEYS:
                 raise SettingsError(f"student: {unknown(key, _STUDENT_KEYS)}")
-        self.tasks = self._name_tasks()
+        self.generated = generated
+        self.tasks = self._name_tasks() if generated is None else self._generate_tasks(generated)
+        self._class_of: dict[int, int] = {}
         self.learnable = self._find_learnable()
         """Which tasks can be learned: those of that kind, whose prerequisites can be learned or are mastered."""
         if not self.learnable.any():
             raise SettingsError("nothing can be learned in this world.")
         self.students(seed=0)
 
+    def name(self, task: int) -> str:
+        """`taskclass0`, `taskclass1`, …, for each `task` (or class) of the graph, with its kind where it is not learnable."""
+        kind = int(self.kinds[task])
+        return f"{CLASS}{task}" if kind == LEARNABLE else f"{CLASS}{task}_{KINDS[kind].upper()}"
+
     def _name_tasks(self) -> TaskSpace:
-        """`taskclass0`, `taskclass1`, …, with their kind where it is not learnable; a world of many tasks has no names."""
-        if self.graph.size > _NAMED_TASKS:
-            return Discrete(self.graph.size)
-        kinds = ["" if kind == LEARNABLE else f"_{KINDS[kind].upper()}" for kind in self.kinds.tolist()]
-        return Named([f"taskclass{task}{kind}" for task, kind in enumerate(kinds)])
+        """A world of many tasks has no names."""
+        size = self.graph.size
+        return Discrete(size) if size > _NAMED_TASKS else Named([self.name(task) for task in range(size)])
+
+    def _generate_tasks(self, count: int) -> TaskSpace:
+        """Each class is equally likely, and a task's label is the name of its class."""
+        seeds = {"seed": Span(0, 2**31 - 1)}
+        classes = [Buckets({CLASS: task, "seed": 0}, seeds, label=self.name(task)) for task in range(self.graph.size)]
+        return Generated(Choice(classes), size=count)
+
+    def classes_of(self, tasks: IntArray) -> IntArray:
+        """The class of each of these `tasks` (ids), an index in the graph; the tasks themselves where none are generated."""
+        if self.generated is None:
+            return tasks
+        return np.array([self._find_class(task) for task in tasks.tolist()], dtype=np.int64)
+
+    def _find_class(self, task: int) -> int:
+        found = self._class_of.get(task)
+        if found is None:
+            if len(self._class_of) >= _REMEMBERED:
+                self._class_of.clear()
+            found = self._class_of[task] = int(self.tasks.params(task)[CLASS])
+        return found
 
     def _column(self, name: str, given: ArrayLike, least: int) -> IntArray:
         try:
@@ -99,7 +136,7 @@ class World:
     def digest(self) -> str:
         """A checksum of all settings, by which a run that is resumed knows its world."""
         columns = (self.kinds, self.lengths, self.failure_lengths, *self.graph.links())
-        student = json.dumps(describe(self.student), sort_keys=True).encode()
+        student = json.dumps([describe(self.student), self.generated], sort_keys=True).encode()
         return blake2b(student + b"".join(column.tobytes() for column in columns), digest_size=8).hexdigest()
 
     def settings(self) -> Mapping[str, Any]:
@@ -110,6 +147,7 @@ class World:
             "lengths": self.lengths,
             "failure_lengths": self.failure_lengths,
             "student": self.student,
+            "generated": self.generated,
         }
 
 
@@ -144,14 +182,20 @@ def with_special(
 def with_impossible(world: World, share: float) -> World:
     """The same `world` with impossible tasks beside the others, so that they are this `share` of all."""
     check_share("impossible_ratio", share, high=0.9)
-    more = max(round(share * world.tasks.size / (1.0 - share)), 1) if share else 0
+    more = max(round(share * world.graph.size / (1.0 - share)), 1) if share else 0
     return World(
         TaskGraph([*world.graph.prerequisites, *[()] * more]),
         kinds=np.append(world.kinds, [IMPOSSIBLE] * more).astype(np.int64),
         lengths=np.append(world.lengths, [1] * more).astype(np.int64),
         failure_lengths=np.append(world.failure_lengths, [1] * more).astype(np.int64),
         student=world.student,
+        generated=world.generated,
     )
+
+
+def with_generated(world: World, count: int) -> World:
+    """The same `world` with its tasks as classes, and a `count` of tasks that are generated in them."""
+    return World(**{**world.settings(), "generated": count})
 
 
 def _mixed(size: int) -> World:
@@ -171,9 +215,11 @@ WORLDS: Mapping[str, Callable[[int], World]] = {
     "mastered": lambda size: with_special(TaskGraph.chain(size), mastered=0.3),
     "coins": lambda size: with_special(TaskGraph.chain(size), coin=0.3),
     "mixed": _mixed,
+    "generated": lambda size: World(TaskGraph.chain(size), generated=1000 * size),
     "legacy": lambda size: World(TaskGraph.reversed_chain(size), student={"transfer_from": "dependents", "observed": "reward"}),
 }
-"""Worlds by name, each made for a number of tasks. `legacy` is the existing simulator: a chain whose last task is learned
+"""Worlds by name, each made for a number of tasks. `generated` is a chain of classes, with a thousand generated tasks for
+each. `legacy` is the existing simulator: a chain whose last task is learned
 first, and a reward of one half plus competence."""
 
 
@@ -192,6 +238,13 @@ CurriculumFactory: TypeAlias = Callable[[World, int], Curriculum]
 def _by_depth(world: World) -> dict[str, list[int]]:
     """Stages of equal depth in the graph, laid out by someone who knows which tasks can be learned."""
     depths = np.where(world.learnable, world.graph.depths(), -1)
+    if world.generated is not None:
+        if world.generated > _MOST_LISTED:
+            raise SettingsError(
+                f"stages list their tasks, and {world.generated:,} generated ones are too many: at most {_MOST_LISTED:,}. "
+                "Give fewer, or use uniform, learning_progress or pool."
+            )
+        depths = depths[world.classes_of(np.arange(world.generated))]
     return {f"depth {depth}": np.flatnonzero(depths == depth).tolist() for depth in range(int(depths.max()) + 1)}
 
 
@@ -215,10 +268,12 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "staged": lambda world, episodes: _staged(world, Wilson(threshold=0.7)),
     "staged_window": lambda world, episodes: _staged(world, Window(threshold=0.7)),
     "learning_progress": lambda world, episodes: LearningProgress(world.tasks),
+    "pool": lambda world, episodes: Pool(world.tasks, size=min(_POOL, world.tasks.size)),
     "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
     "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
 }
-"""Curricula by name. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `hardest` is
+no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory
