@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
-from cursus.training import Training
+from cursus.training import Callback, Training
 from reporting import Figures, main, table
 
 WEAK = Path(__file__).parent.parent / "examples" / "hockey_weak.toml"
@@ -26,6 +26,7 @@ def shooting(agent: str, games: int) -> dict[str, Any]:
     """Shooting at a keeper who stands still; rewards are shaped by touch and direction."""
     weights = {"touch": 1.0, "direction": 2.0}
     return {
+        "environment": {"id": "cursus/Hockey-v0"},
         "agent": AGENTS[agent],
         "phases": [{"name": "shooting", "mode": "shooting", "opponent": "none", "weights": weights}],
         "training": {"mirror": True, "checkpoint_every": 10**8},
@@ -37,8 +38,9 @@ def learn(name: str, config: Any, arguments: argparse.Namespace, bar: Bar) -> Fi
     """Train for so long; wins of the last weights, and when wins passed the goal first."""
     work = bar.add_task(name, total=arguments.minutes)
 
-    def look(now: Training, _: Any) -> None:
-        bar.update(work, completed=bar.tasks[work].elapsed / 60, description=f"{name}: return {now.mean_return:.1f}")
+    class Look(Callback):
+        def on_report(self, now: Training) -> None:
+            bar.update(work, completed=(bar.tasks[work].elapsed or 0) / 60, description=f"{name}: return {now.mean_return:.1f}")
 
     settings = [f"training.minutes={arguments.minutes}", f"evaluation.games={arguments.games}", f"seed={arguments.seed}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -49,13 +51,13 @@ def learn(name: str, config: Any, arguments: argparse.Namespace, bar: Bar) -> Fi
             device=arguments.device,
             run=f"{folder}/run",
             settings=[*settings, "training.steps=1_000_000_000"],
-            on_report=look,
+            callbacks=[Look()],
         )
     score = result.evaluations[-1].scores[0]
-    low, high = score.win_interval
-    passed = [each.step for each in result.evaluations if each.scores[0].win_rate >= arguments.goal]
-    figures = {"wins": score.win_rate, "wins_low": low, "wins_high": high, "draws": score.draw_rate}
-    figures |= {"steps": result.steps, "updates": result.updates, "goal_after": passed[0] if passed else -1.0}
+    low, high = score.success_interval or (0.0, 1.0)
+    passed = [each for each in result.evaluations if (each.scores[0].success_rate or 0.0) >= arguments.goal]
+    figures: dict[str, Any] = {"wins": score.success_rate, "wins_low": low, "wins_high": high, "draws": score.draw_rate}
+    figures |= {"steps": result.steps, "updates": result.updates, "goal_after": passed[0].step if passed else -1.0}
     return {f"{name}_{key}": float(value) for key, value in figures.items()}
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 import cursus
 from cursus.agents import SAC, Agent
 from cursus.envs.hockey import HockeyEnv
-from cursus.training import Training, train_agent
+from cursus.training import Callback, Training, train_agent
 from reporting import Figures, main, table
 
 CLAIMED = {1: 1.0, 2: 0.96, 4: 1.4, 8: 2.4}
@@ -39,21 +39,28 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
     tasks = cursus.tasks.Named({"game": {"mode": "normal", "opponent": "weak"}})
     workers = min(num_envs, arguments.workers or len(os.sched_getaffinity(0)))
     envs = cursus.make_vec(
-        partial(HockeyEnv), num_envs, curriculum=cursus.Uniform(tasks), autoreset="same_step", num_workers=workers - 1, seed=1
+        partial(HockeyEnv),
+        num_envs,
+        curriculum=cursus.Uniform(tasks),
+        autoreset="same_step",
+        num_workers=max(workers - 1, 1) if ratio else workers - 1,
+        parent_steps=not ratio,  # it learns while the others step
+        seed=1,
     )
     agent: Agent = SAC(18, 4, num_envs=num_envs, noise="pink", device=arguments.device, buffer_size=50_000)
     seen: list[tuple[float, int, int]] = []
 
-    def look(now: Training) -> None:
-        seen.append((time.perf_counter(), now.steps, now.updates))
-        begun = [row for row in seen if row[1] > _BEGINNING]
-        if len(begun) > 1 and begun[-1][0] - begun[0][0] > arguments.seconds:
-            raise Enough
+    class Look(Callback):
+        def on_report(self, now: Training) -> None:
+            seen.append((time.perf_counter(), now.steps, now.updates))
+            begun = [row for row in seen if row[1] > _BEGINNING]
+            if len(begun) > 1 and begun[-1][0] - begun[0][0] > arguments.seconds:
+                raise Enough
 
     every = 16 * num_envs if ratio else 64 * num_envs
     try:
         train_agent(
-            envs, agent, steps=10**9, learning_starts=512, updates_per_env_step=ratio, report_every=every, on_report=look
+            envs, agent, steps=10**9, learning_starts=512, updates_per_env_step=ratio, report_every=every, callbacks=[Look()]
         )
     except Enough:
         pass

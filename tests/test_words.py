@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text(encoding="utf
 SOURCE = Path(cursus.__file__).parent
 ENTRIES = re.findall(r"^\| \*\*[^|]+\*\* \| `([\w.]+)` \|", PAGE, flags=re.M)
 AVOIDED = [word for row in re.findall(r"^\| ([a-z, ]+) \| [a-z, -]+ \|$", PAGE, flags=re.M) for word in row.split(", ")][1:]
-FOREIGN = {"TensorBoardWriter", "register_envs", "ContactListener", "contactListener", "_listener"}
+FOREIGN = {"TensorBoardWriter", "register_envs", "register_recipe", "ContactListener", "contactListener", "_listener"}
 """Names of TensorBoard, Gymnasium and Box2D, whose words these are."""
 
 

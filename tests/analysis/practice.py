@@ -35,4 +35,4 @@ def evaluate(run: Path, rates: dict[int, float]) -> None:
     """Rows of evaluations, by step."""
     with JsonlWriter(run / "evaluations.jsonl") as writer:
         for step, rate in rates.items():
-            writer.write(step, {"evaluation/target/win_rate": rate, "evaluation/target/games": 20.0})
+            writer.write(step, {"evaluation/target/success_rate": rate, "evaluation/target/games": 20.0})

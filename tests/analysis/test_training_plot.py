@@ -69,7 +69,7 @@ def metrics(share: float, phase: int, rng: np.random.Generator, index: bool, wit
     if with_evaluation:
         for name, best in (("weak", 0.9), ("strong", 0.7)):
             wins = int(100 * best / (1 + np.exp(-10 * (share - (0.4 if name == "weak" else 0.75)))))
-            row |= Score(name, 100, wins, 0, 100 - wins, 0.0, 0.0).metrics()
+            row |= Score(name, 100, wins, 0.0, 0.0).metrics()
     return row
 
 
@@ -89,14 +89,14 @@ def panels_of(run: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_a_whole_training_has_all_panels_and_phases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     panels = panels_of(practise(tmp_path / "run"), monkeypatch)
-    titles = ["mean return", "success", "won in evaluation", "losses", "losses that may be negative", "speed"]
+    titles = ["mean return", "success", "success in evaluation", "losses", "losses that may be negative", "speed"]
     assert list(panels) == titles
     assert [panels[title].get_yscale() for title in titles] == ["linear", "linear", "linear", "log", "linear", "log"]
     assert [each.get_text() for each in panels["mean return"].texts] == list(PHASES)
     assert [len(panel.patches) for panel in panels.values()] == [4] * 6
-    labels = [line.get_label() for line in panels["won in evaluation"].lines]
+    labels = [line.get_label() for line in panels["success in evaluation"].lines]
     assert labels == ["weak", "strong"]
-    assert len(panels["won in evaluation"].lines[0].get_xdata()) == 12
+    assert len(panels["success in evaluation"].lines[0].get_xdata()) == 12
     assert [line.get_label() for line in panels["losses"].lines] == ["critic loss", "temperature loss"]
     assert panels["success"].collections
     with Image.open(tmp_path / "run" / "training.png") as image:
@@ -111,11 +111,11 @@ def test_curves_are_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_one_row_is_a_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = Score("weak", 10, 5, 3, 2, 0.0, 0.0).metrics()
+    scores = Score("weak", 10, 5, 0.0, 0.0, draws=3).metrics()
     panels = panels_of(write(tmp_path / "run", [(1000, {"rollout/mean_return": 2.0, **scores})]), monkeypatch)
-    assert list(panels) == ["mean return", "won in evaluation"]
+    assert list(panels) == ["mean return", "success in evaluation"]
     assert all(panel.lines[0].get_marker() == "o" for panel in panels.values())
-    low, high = panels["won in evaluation"].collections[0].get_segments()[0][:, 1]
+    low, high = panels["success in evaluation"].collections[0].get_segments()[0][:, 1]
     assert (low, high) == (pytest.approx(0.2366, abs=1e-3), pytest.approx(0.7634, abs=1e-3))
 
 

@@ -50,7 +50,7 @@ def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"agent": {"type": "DQN"}}, "Allowed: DDDQN, SAC"),
+        ({"agent": {"type": "DQN"}}, "Allowed: DDDQN, PPO, SAC"),
         ({"curricula": {"odd": {"type": "Stagged"}}}, "Did you mean 'Staged'"),
         ({"extra": 1}, "'extra' is not known here"),
     ],

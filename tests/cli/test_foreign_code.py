@@ -118,7 +118,7 @@ def test_a_module_that_is_not_there_is_told_in_one_line(here: Path) -> None:
 @pytest.mark.parametrize("settings", [{"env_id": "evil:Env-v0"}, {"x": [{"make": "evil:Env-v0"}]}, {"evil:Env": 1}])
 def test_settings_of_an_environment_that_name_code_need_trust_too(tmp_path: Path, settings: dict[str, Any]) -> None:
     plan = {**CONFIG, "environment": {"id": "GymV26Environment-v0", "settings": settings}}
-    (tmp_path / "train.json").write_text(json.dumps({"schema": 1, "plan": plan, "num_envs": 2, "device": "cpu"}))
+    (tmp_path / "train.json").write_text(json.dumps({"schema": 2, "plan": plan, "num_envs": 2, "device": "cpu"}))
     with pytest.raises(ConfigError, match=r"wants code to be imported and run: 'evil:Env.*trust=True"):
         train(resume=tmp_path)
 

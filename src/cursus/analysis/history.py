@@ -153,7 +153,7 @@ class RunHistory:
         """Steps, and the mean success over all evaluated tasks; empty where nothing was evaluated."""
         path = self.run / "evaluations.jsonl"
         rows = list(read_metrics(path)) if path.exists() else []
-        found = [(row["step"], float(np.mean(won))) for row in rows if (won := _win_rates(row))]
+        found = [(row["step"], float(np.mean(won))) for row in rows if (won := _success_rates(row))]
         steps, rates = np.array(sorted(found), dtype=np.float64).reshape(-1, 2).T
         return steps, rates
 
@@ -168,8 +168,8 @@ class RunHistory:
         return json.dumps([self.config["curriculum"], shared], sort_keys=True, default=str)
 
 
-def _win_rates(row: Mapping[str, float]) -> list[float]:
-    rates = [value for name, value in row.items() if name.startswith("evaluation/") and name.endswith("/win_rate")]
+def _success_rates(row: Mapping[str, float]) -> list[float]:
+    rates = [value for name, value in row.items() if name.startswith("evaluation/") and name.endswith("/success_rate")]
     return [rate for rate in rates if rate is not None and np.isfinite(rate)]
 
 

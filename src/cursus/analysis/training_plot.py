@@ -142,7 +142,7 @@ def _panels(rows: Sequence[Row]) -> Iterator[tuple[str, Draw | None]]:
     positive = [name for name in losses if series(rows, name)[1].min() > 0]
     signed = [name for name in losses if name not in positive]
     success = next((name for name in ("rollout/success_rate", "env_is_success") if name in names), None)
-    wins = [name for name in names if name.startswith("evaluation/") and name.endswith("/win_rate")]
+    succeeded = [name for name in names if name.startswith("evaluation/") and name.endswith("/success_rate")]
     speeds = [name for name in ("time/steps_per_s", "time/updates_per_s") if name in names]
 
     def curves(chosen: Sequence[str], label: Callable[[str], str], scale: str = "linear") -> Draw | None:
@@ -153,7 +153,7 @@ def _panels(rows: Sequence[Row]) -> Iterator[tuple[str, Draw | None]]:
 
     yield "mean return", curves([name for name in ("rollout/mean_return",) if name in names], lambda name: "")
     yield "success", rates([] if success is None else [success], lambda name: "")
-    yield "won in evaluation", rates(wins, lambda name: name.removeprefix("evaluation/").removesuffix("/win_rate"))
+    yield "success in evaluation", rates(succeeded, lambda name: name.removeprefix("evaluation/").removesuffix("/success_rate"))
     yield "losses", curves(positive, _loss_label, "log")
     yield "losses that may be negative", curves(signed, _loss_label)
     yield "speed", curves(speeds, _speed_label, _speed_scale(rows, speeds))

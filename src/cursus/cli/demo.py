@@ -80,17 +80,17 @@ class DemoRun:
         for path in (self.config, self.config.with_suffix(".log")):
             path.unlink(missing_ok=True)
 
-    def wins(self) -> list[tuple[float, float]]:
-        """Steps and win rates of its evaluations, from nothing."""
+    def curve(self) -> list[tuple[float, float]]:
+        """Steps and success rates of its evaluations, from nothing."""
         path = self.run / "evaluations.jsonl"
         rows = list(read_metrics(path)) if path.exists() else []
-        return [(0.0, 0.0), *((float(row["step"]), row["evaluation/target/win_rate"]) for row in rows)]
+        return [(0.0, 0.0), *((float(row["step"]), row["evaluation/target/success_rate"]) for row in rows)]
 
     def final(self) -> tuple[int, int]:
-        """Games won and played with the last weights."""
+        """Episodes that succeeded with the last weights, and all of them."""
         row = list(read_metrics(self.run / "evaluations.jsonl"))[-1]
         games = int(row["evaluation/target/games"])
-        return round(row["evaluation/target/win_rate"] * games), games
+        return round(row["evaluation/target/success_rate"] * games), games
 
 
 def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int | None, *, as_json: bool) -> None:
@@ -196,12 +196,12 @@ def _data(demo_runs: Sequence[DemoRun], plan: Mapping[str, Any]) -> dict[str, An
         low, high = wilson(won, games, z_of(0.95))
         curricula[name] = {
             "runs": [str(demo_run.run) for demo_run in own],
-            "wins": won,
+            "successes": won,
             "games": games,
-            "win_rate": won / games,
+            "success_rate": won / games,
             "interval": [low, high],
             "per_seed": [demo_run.final()[0] / demo_run.final()[1] for demo_run in own],
-            "steps_to_half": [next((step for step, rate in demo_run.wins() if rate >= _HALF), None) for demo_run in own],
+            "steps_to_half": [next((step for step, rate in demo_run.curve() if rate >= _HALF), None) for demo_run in own],
         }
     return {
         "title": plan["title"],
@@ -221,10 +221,10 @@ def _tell(console: Console, plan: Mapping[str, Any], demo_runs: Sequence[DemoRun
         low, high = found["interval"]
         each = ", ".join(f"{rate:.0%}" for rate in found["per_seed"])
         half = ", ".join("never" if step is None else f"{step:,.0f}" for step in found["steps_to_half"])
-        table.add_row(plain(name), f"{found['win_rate']:.1%}", f"{low:.1%}–{high:.1%}", each, half)
+        table.add_row(plain(name), f"{found['success_rate']:.1%}", f"{low:.1%}–{high:.1%}", each, half)
     console.print(table)
     curves = {
-        plain(name): [demo_run.wins() for demo_run in demo_runs if demo_run.curriculum == name] for name in plan["curricula"]
+        plain(name): [demo_run.curve() for demo_run in demo_runs if demo_run.curriculum == name] for name in plan["curricula"]
     }
     console.print(output.in_terminal({name: output.middle(each) for name, each in curves.items()}, width=72, x_label="steps"))
     try:

@@ -62,8 +62,10 @@ DEFINITIONS: dict[str, str] = {
     "league/rating/<name>": "self-play: the rating of a scripted player; it stays where the player is an anchor",
     "league/win_rate/<name>": "self-play: average result of the learner against that player (EMA 0.05; 1 won, 0.5 drawn)",
     "evaluation/step": "training: the step whose weights were evaluated",
-    "evaluation/score": "training: wins plus half the draws, over all tasks; the best weights are those with the highest",
-    "evaluation/<name>": "training: `win_rate`, `win_low`, `win_high` (95 %), `draw_rate`, `loss_rate`, `mean_return`, `games`",
+    "evaluation/score": "training: success rate over all tasks, a draw counting half; the best weights have the highest",
+    "evaluation/<name>": "training: `success_rate`, `success_low`, `success_high` (95 %), `draw_rate`, `loss_rate`, "
+    "`mean_return`, `mean_length`, `games`",
+    "evaluation/mean_return": "training: over all tasks; decides where the score is equal",
     "time/steps_per_s": "training: steps of environments per second since the last row",
     "time/updates_per_s": "training: gradient steps per second since the last row",
     "train/updates_per_env_step": "training: the replay ratio that was asked for",

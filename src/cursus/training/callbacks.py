@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cursus.curricula import Curriculum, League
+from cursus.curricula import Curriculum
 from cursus.errors import CursusError, StateError
 from cursus.metrics import CurriculumStatistics, Rollup
 from cursus.metrics.writers import Writer, make_writers
@@ -173,9 +173,9 @@ class RecentEpisodes:
 class Reporter:
     """Gathers metrics from the teacher, from infos and from updates, and writes a row of them when asked."""
 
-    def __init__(self, teacher: Teacher) -> None:
+    def __init__(self, teacher: Teacher, *, by_label: bool = True) -> None:
         self._teacher = teacher
-        self._statistics = teacher.observe(CurriculumStatistics(teacher.curriculum))
+        self._statistics = teacher.observe(CurriculumStatistics(teacher.curriculum, by_label=by_label))
         self.recent = teacher.observe(RecentEpisodes(teacher.curriculum))
         self.infos = Rollup()
         """Of episodes that have ended."""
@@ -235,10 +235,9 @@ class Reporter:
             **self.infos.report(),
             **self.losses.report(),
             **self._statistics.report(),
+            **self._teacher.curriculum.metrics(),
             **more,
         }
-        if isinstance(self._teacher.curriculum, League):
-            now.metrics["progress/rating"] = self._teacher.curriculum.rating
         for writer in self._writers:
             writer.write(now.steps, now.metrics)
         self._timer = (time.perf_counter(), now.steps, now.updates)
@@ -252,6 +251,8 @@ def _phase_of(teacher: Teacher) -> tuple[int | None, str]:
         for index, row in enumerate(tables.get(table, ())):
             if row.get("status") == "current":
                 return index, str(row[column])
+            if row.get("status") == "graduated":
+                return index, f"{row[column]} (graduated)"
     return None, ""
 
 

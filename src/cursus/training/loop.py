@@ -38,6 +38,8 @@ class LoopSettings:
     """Of environments that are not seeded by their episodes, and of whatever a learner draws by itself."""
     clear_buffer_before: Collection[str] = ()
     """Names of phases before which the replay buffer is emptied."""
+    label_statistics: bool = True
+    """Whether metrics are also told by label."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "checkpoint_every", "steps"):
@@ -113,7 +115,7 @@ class Loop:
         self._run = None if run is None else Path(run)
         self._interrupt = Interrupt()
         before = _LAST_CALL.get(self.teacher)
-        self.now, self.reporter = before or (Training(), Reporter(self.teacher))
+        self.now, self.reporter = before or (Training(), Reporter(self.teacher, by_label=settings.label_statistics))
         if before is None and self.teacher.caller_state is not None:
             with reading_state():
                 self._load(self.teacher.caller_state)

@@ -137,6 +137,8 @@ class TrainingPlan:
     """Steps between two checkpoints, at least 1 (default 50,000)."""
     report_every: int = 2_000
     """Steps between two rows of metrics, at least 1 (default 2,000)."""
+    label_statistics: bool = True
+    """Whether metrics are also told by label, of which there may be many (default true)."""
 
     def __post_init__(self) -> None:
         check_positive("training.reward_scale", self.reward_scale)
@@ -147,7 +149,7 @@ class TrainingPlan:
                 check_count(f"training.{name}", getattr(self, name))
         if self.minutes is not None:
             check_positive("training.minutes", self.minutes)
-        for name in ("mirror", "deterministic_opponents"):
+        for name in ("mirror", "deterministic_opponents", "label_statistics"):
             check_kind(f"training.{name}", getattr(self, name), bool, "true or false")
 
 

@@ -284,7 +284,13 @@ class _Prepared:
         own: list[Callback] = [*([] if self.opponents is None else [self.opponents]), evaluations, begun]
         clear = frozenset(phase.name for phase in plan.phases[1:] if phase.clear_buffer)
         settings = LoopSettings(
-            training.steps, training.minutes, training.report_every, training.checkpoint_every, plan.seed, clear
+            training.steps,
+            training.minutes,
+            training.report_every,
+            training.checkpoint_every,
+            plan.seed,
+            clear,
+            training.label_statistics,
         )
         loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers, outputs=outputs)
         try:
