@@ -15,6 +15,7 @@ import cursus
 from cursus.analysis import RunHistory, plot_run
 from cursus.curricula import Phase
 from cursus.errors import LedgerError, SettingsError
+from cursus.metrics import JsonlWriter
 from cursus.tasks import Box, Product
 
 STAGES = ["walk", "run", "fly"]
@@ -177,7 +178,7 @@ def league() -> cursus.curricula.League:
 @pytest.mark.parametrize("over", ["episodes", "steps"])
 def test_a_league_shows_the_learners_rating_its_members_and_the_anchors(panels: Any, tmp_path: Path, over: Any) -> None:
     run = practise(tmp_path / "run", league(), 200)
-    with cursus.metrics.JsonlWriter(run / "metrics.jsonl") as writer:  # each episode of `practise` has ten steps
+    with JsonlWriter(run / "metrics.jsonl") as writer:  # each episode of `practise` has ten steps
         for step, rating in ((500, 1010.0), (1000, 1050.0), (2000, 1200.0)):
             writer.write(step, {"progress/rating": rating})
     rating = panels(run, over=over)["rating"]

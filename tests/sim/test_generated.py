@@ -14,6 +14,7 @@ from cursus.sim import (
     TaskGraph,
     World,
     compare,
+    fit,
     make_world,
     simulate,
     simulate_curriculum,
@@ -105,6 +106,14 @@ def test_every_curriculum_by_name_practises_generated_tasks(name: str) -> None:
     assert result.practised.sum() == 400
     if name == "hardest":
         assert result.practised.tolist() == [0, 0, 400]
+
+
+def test_a_fit_of_a_run_with_generated_tasks_is_one_of_its_classes(tmp_path: Path) -> None:
+    world = make_world("generated", 3)
+    simulate(world, pool(world), epochs=30, run=tmp_path / "run")
+    found = fit(tmp_path / "run")
+    assert found.prerequisites == [[], [0], [1]]
+    assert found.world().graph.size == 3
 
 
 def test_stages_of_too_many_tasks_are_refused() -> None:

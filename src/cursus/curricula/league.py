@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
+from cursus.curricula.standings import Standings
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind, check_positive
@@ -19,10 +20,6 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSam
 ARCHIVE, LATEST = "archive", "latest"
 STRATEGIES = ("pfsp", "skill", "random", "baseline", "newest")
 _SHARES = {"pfsp": 0.5, "random": 0.3, "baseline": 0.2}
-_MEMORY = 0.05  # weight of a new result in the win rate against a member
-_LEARNER_GAIN, _MEMBER_GAIN = 16.0, 32.0  # points at stake in a game; those of a member shrink with its games
-_SCALE = 400.0  # points that make odds of ten to one
-_FIRST_RATING = 1000.0  # where nobody is anchored
 
 
 Strategies: TypeAlias = tuple[tuple[str, float], ...]
@@ -157,14 +154,10 @@ class League(Curriculum):
         self._facts = lru_cache(maxsize=4096)(self._look_up)
         self._episodes = 0
         self._taken = 0
-        self._rating = float(np.mean(list(self._anchors.values()))) if self._anchors else _FIRST_RATING
         self._players = [*self._members, *(name for name in self._anchors if name not in self._baselines)]
         self._scripted = {name: self._players.index(name) for name in [*self._baselines, *self._anchors]}
-        count = len(self._players)
-        self._ratings = np.array([self._anchors.get(name, self._rating) for name in self._players], dtype=np.float64)
-        self._win_rates = np.full(count, 0.5)
-        self._games, self._wins = np.zeros((2, count), dtype=np.int64)
-        self._numbers = np.full(count, -1, dtype=np.int64)  # of the snapshot in each slot
+        self._standings = Standings(self._players, self._anchors)
+        self._numbers = np.full(len(self._players), -1, dtype=np.int64)  # of the snapshot in each slot
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in super().__getstate__().items() if key != "_facts"}
@@ -195,11 +188,11 @@ class League(Curriculum):
     @property
     def rating(self) -> float:
         """The learner's."""
-        return self._rating
+        return self._standings.rating
 
     def ratings(self) -> dict[str, float]:
         """Those of everybody who is met."""
-        return {self._players[player]: float(self._ratings[player]) for player in self._present().tolist()}
+        return {self._players[player]: float(self._standings.ratings[player]) for player in self._present().tolist()}
 
     @property
     def completed(self) -> bool | None:
@@ -237,9 +230,9 @@ class League(Curriculum):
         elif strategy == "newest":
             odds[int(np.argmax(self._numbers))] = 1.0
         elif strategy == "pfsp":
-            odds[archived] = (self._win_rates * (1 - self._win_rates))[archived]
+            odds[archived] = (self._standings.win_rates * (1 - self._standings.win_rates))[archived]
         elif strategy == "skill":
-            odds[archived & (np.abs(self._ratings - self._rating) <= self._skill_range)] = 1.0
+            odds[archived & (np.abs(self._standings.ratings - self.rating) <= self._skill_range)] = 1.0
         if not odds.any():
             odds[archived] = 1.0
         return odds
@@ -282,19 +275,8 @@ class League(Curriculum):
         base, member = self._space.split(task)
         facts = self._facts(base)
         player = self._scripted.get(facts.opponent or "") if member is None else member
-        if player is None:
-            return
-        self._win_rates[player] += _MEMORY * (score - self._win_rates[player])
-        self._games[player] += 1
-        self._wins[player] += score == 1.0
-        if facts.rated:
-            self._rate(player, score)
-
-    def _rate(self, player: int, score: float) -> None:
-        surprise = score - 1.0 / (1.0 + 10.0 ** ((float(self._ratings[player]) - self._rating) / _SCALE))
-        self._rating += _LEARNER_GAIN * surprise
-        if self._players[player] not in self._anchors:
-            self._ratings[player] -= _MEMBER_GAIN / (1.0 + self._games[player] / 10.0) * surprise
+        if player is not None:
+            self._standings.count(player, score, rated=facts.rated)
 
     def _archive(self, ticket: int) -> Decision:
         first, number = len(self._baselines), self._taken
@@ -307,13 +289,13 @@ class League(Curriculum):
             left = int(taken[slot])
             lost = f" in place of snapshot {left}, {why}"
         member = first + slot
-        gone = None if left is None else {"snapshot": left, "rating": round(float(self._ratings[member]), 3), "why": why}
-        self._numbers[member], self._ratings[member] = number, self._rating
-        self._win_rates[member], self._games[member], self._wins[member] = 0.5, 0, 0
+        gone = None if left is None else {"snapshot": left, **self._standings.row(member), "why": why}
+        self._numbers[member] = number
+        self._standings.renew(member)
         self._taken += 1
-        text = f"the learner is archived as snapshot {number} in slot {slot}{lost}; rating {self._rating:.0f}"
+        text = f"the learner is archived as snapshot {number} in slot {slot}{lost}; rating {self.rating:.0f}"
         evidence: dict[str, Any] = {"slot": slot, "number": number, "left": left, "let_go": gone}
-        evidence |= {"rating": round(self._rating, 3), "episodes": self._episodes}
+        evidence |= {"rating": round(self.rating, 3), "episodes": self._episodes}
         return Decision("snapshot", ticket, text, evidence)
 
     def _let_go(self, taken: IntArray) -> tuple[int, str]:
@@ -323,11 +305,11 @@ class League(Curriculum):
             gaps = [times[index + 1] - times[index - 1] for index in range(1, len(taken))]
             before, chosen, after = times[int(np.argmin(gaps)) :][:3]
             return int(np.argmax(taken == chosen)), f"the least missed between {before} and {after}"
-        beaten = self._win_rates[len(self._baselines) :][: self._slots].copy()
+        beaten = self._standings.win_rates[len(self._baselines) :][: self._slots].copy()
         if len(beaten) > 1:
             beaten[int(np.argmax(taken))] = -1.0
         slot = int(np.argmax(beaten))
-        return slot, f"beaten at {self._win_rates[len(self._baselines) + slot]:.0%}"
+        return slot, f"beaten at {self._standings.win_rates[len(self._baselines) + slot]:.0%}"
 
     def _look_up(self, base: int) -> Facts:
         params = self._space.base.params(base)
@@ -385,7 +367,7 @@ class League(Curriculum):
         """The curriculum, the archive and the ratings."""
         missing = self._until_snapshot()
         text = f"League: {self._archived()} of {self._slots} slots taken, the next snapshot after {missing:,} "
-        text += f"episode{'s' * (missing != 1)} against earlier selves; rating {self._rating:.0f}"
+        text += f"episode{'s' * (missing != 1)} against earlier selves; rating {self.rating:.0f}"
         anchors = ", ".join(f"{name} {value:.0f}" for name, value in self._anchors.items())
         return f"{self._curriculum.explain()}\n{text}" + (f" (anchored: {anchors})." if anchors else ".")
 
@@ -395,10 +377,7 @@ class League(Curriculum):
             {
                 "member": self._players[player],
                 "snapshot": None if self._numbers[player] < 0 else int(self._numbers[player]),
-                "rating": round(float(self._ratings[player]), 1),
-                "win_rate": round(float(self._win_rates[player]), 4),
-                "games": int(self._games[player]),
-                "wins": int(self._wins[player]),
+                **self._standings.row(player),
             }
             for player in self._present().tolist()
         ]
@@ -408,13 +387,13 @@ class League(Curriculum):
         """The learner's rating, how full the archive is, and how the learner stands with each scripted player."""
         metrics = {
             **super().metrics(),
-            "progress/rating": self._rating,
+            "progress/rating": self.rating,
             "league/archived": float(self._archived()),
             "league/snapshots": float(self._taken),
         }
         for name, player in self._scripted.items():
-            metrics[f"league/rating/{name}"] = float(self._ratings[player])
-            metrics[f"league/win_rate/{name}"] = float(self._win_rates[player])
+            metrics[f"league/rating/{name}"] = float(self._standings.ratings[player])
+            metrics[f"league/win_rate/{name}"] = float(self._standings.win_rates[player])
         return metrics
 
     def _archived(self) -> int:
@@ -426,25 +405,18 @@ class League(Curriculum):
             "curriculum": self._curriculum.state(),
             "episodes": self._episodes,
             "taken": self._taken,
-            "rating": self._rating,
-            "ratings": self._ratings.copy(),
-            "win_rates": self._win_rates.copy(),
-            "games": self._games.copy(),
-            "wins": self._wins.copy(),
+            "standings": self._standings.state(),
             "numbers": self._numbers.copy(),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from there."""
-        curriculum, episodes, taken, rating, *columns = take(
-            state, "curriculum", "episodes", "taken", "rating", "ratings", "win_rates", "games", "wins", "numbers"
-        )
-        if any(np.shape(column) != (len(self._players),) for column in columns):
+        curriculum, episodes, taken, standings, numbers = take(state, "curriculum", "episodes", "taken", "standings", "numbers")
+        if np.shape(numbers) != (len(self._players),):
             raise StateError(f"this state is of a league of another size than {len(self._players)} players.")
+        self._standings.load(standings)
         self._curriculum.load(curriculum)
-        self._episodes, self._taken, self._rating = int(episodes), int(taken), float(rating)
-        self._ratings, self._win_rates = (np.array(column, dtype=np.float64) for column in columns[:2])
-        self._games, self._wins, self._numbers = (np.array(column, dtype=np.int64) for column in columns[2:])
+        self._episodes, self._taken, self._numbers = int(episodes), int(taken), np.array(numbers, dtype=np.int64)
 
     def settings(self) -> Mapping[str, Any]:
         """Everything that the constructor takes."""

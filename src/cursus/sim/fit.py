@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from cursus.runs import RunFolder
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.sim.students import TaskGraph, gates
-from cursus.sim.worlds import World
+from cursus.sim.worlds import CLASS, World
+from cursus.tasks import Generated, TaskSpace
 from cursus.types import FloatArray, IntArray
 
 FILE = "fit.json"
@@ -88,12 +90,16 @@ def fit(run: str | Path, graph: TaskGraph | None = None, *, samples_per_epoch: i
     """
     check_count("samples_per_epoch", samples_per_epoch)
     tasks, success = _results(run)
+    space = _space(run)
+    classes = _classes(space, tasks)
+    tasks, size = (tasks, 0 if space is None else space.size) if classes is None else (classes, int(classes.max()) + 1)
     if graph is None and tasks.max() >= _MOST_TASKS:
         raise SettingsError(
             f"{run} practised tasks with numbers up to {tasks.max()}: no chain of so many is fitted. Fit runs of at most "
             f"{_MOST_TASKS:,} tasks."
         )
-    graph = TaskGraph.chain(max(_size(run), int(tasks.max()) + 1)) if graph is None else graph
+    listed = size if size <= _MOST_TASKS else 0
+    graph = TaskGraph.chain(max(listed, int(tasks.max()) + 1)) if graph is None else graph
     if graph.size <= tasks.max():
         raise SettingsError(f"the graph has {graph.size} tasks, the run also practised task {tasks.max()}.")
     if len(tasks) < 2 * samples_per_epoch:
@@ -131,13 +137,22 @@ def _results(run: str | Path) -> tuple[IntArray, FloatArray]:
     return tasks, success.astype(np.float64)
 
 
-def _size(run: str | Path) -> int:
-    """How many tasks the run has; 0 if its space cannot be made from the record."""
+def _space(run: str | Path) -> TaskSpace | None:
+    """The tasks of the run; None if they cannot be made from the record."""
     try:
-        size = recorded_curriculum(RunFolder(run).read_config()).tasks.size
+        return recorded_curriculum(RunFolder(run).read_config()).tasks
     except ConfigError:
-        return 0
-    return size if size <= _MOST_TASKS else 0
+        return None
+
+
+def _classes(space: TaskSpace | None, tasks: IntArray) -> IntArray | None:
+    """The class of each task of a simulated run whose tasks were generated; None for any other run."""
+    if not isinstance(space, Generated):
+        return None
+    made = {task: space.params(task) for task in np.unique(tasks).tolist()}
+    if not all(isinstance(params, Mapping) and isinstance(params.get(CLASS), int) for params in made.values()):
+        return None
+    return np.array([made[task][CLASS] for task in tasks.tolist()], dtype=np.int64)
 
 
 def _search(graph: TaskGraph, tasks: IntArray, success: FloatArray, epoch: int, seed: int) -> tuple[FloatArray, float]:
