@@ -100,9 +100,7 @@ def train_sb3(
 
 
 def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:
-    # a curriculum that is completed would end the training
-    last = cursus.Stage("all", gate=cursus.Wilson(threshold=0.6, window=5000, min_episodes=5000))
-    curriculum = cursus.Staged(["left", last], gate=cursus.Wilson(threshold=0.6))
+    curriculum = cursus.Staged(["left", "all"], gate=cursus.Wilson(threshold=0.6))
     settings: dict[str, Any] = {
         "curriculum": curriculum,
         "autoreset": "same_step",
