@@ -33,6 +33,7 @@ WAYS = {"graph": (True, 1), "single": (False, 1), "blocks": (True, BLOCK)}
 def make(name: str, device: str, **settings: Any) -> OffPolicyAgent:
     """An agent that has something to learn from."""
     kind, actions = AGENTS[name]
+    settings = {"hidden": (256, 256), **settings}
     agent: OffPolicyAgent = kind(OBSERVATION, actions, num_envs=ENVS, device=device, buffer_size=50_000, **settings)
     rng = np.random.default_rng(0)
     going_on = np.zeros(ENVS, dtype=bool)

@@ -47,7 +47,8 @@ def steps_per_s(num_envs: int, ratio: float, arguments: argparse.Namespace) -> t
         parent_steps=not ratio,  # it learns while the others step
         seed=1,
     )
-    agent: Agent = SAC(18, 4, num_envs=num_envs, noise="pink", device=arguments.device, buffer_size=50_000)
+    hidden = (arguments.hidden, arguments.hidden)
+    agent: Agent = SAC(18, 4, num_envs=num_envs, hidden=hidden, noise="pink", device=arguments.device, buffer_size=50_000)
     seen: list[tuple[float, int, int]] = []
 
     class Look(Callback):
@@ -123,4 +124,4 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, envs="1,2,4,8,16", ratio=0.25, seconds=3.0, rounds=3, workers=0, device="cpu")
+    main(measure, tables, envs="1,2,4,8,16", ratio=0.25, seconds=3.0, rounds=3, workers=0, device="cpu", hidden=256)

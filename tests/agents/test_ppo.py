@@ -177,7 +177,7 @@ def test_a_loaded_agent_goes_on_in_the_middle_of_its_rollout(kind: str, settings
 def test_a_state_of_other_settings_is_refused() -> None:
     agent = make()
     wander(agent, 10)
-    for settings in ({"n_steps": 8}, {"hidden": (8, 8)}, {"num_envs": 4}, {"normalize_observations": True}):
+    for settings in ({"n_steps": 8}, {"hidden": (8, 8)}, {"normalize_observations": True}):
         with pytest.raises(StateError):
             make(**settings).load(agent.state())
 

@@ -106,7 +106,7 @@ class SAC(OffPolicyAgent):
         observation_size: length of an observation.
         action_size: length of an action.
         num_envs: number of environments that it acts for and is given steps of (default 1).
-        hidden: widths of the hidden layers (default two of 256).
+        hidden: widths of the hidden layers (default two of 128).
         learning_rate: step size of Adam, above 0 (default 3e-4).
         gamma: discount factor, in [0, 1] (default 0.99).
         batch_size: transitions of one update, at least 1 (default 256).
@@ -143,7 +143,7 @@ class SAC(OffPolicyAgent):
         action_size: int,
         *,
         num_envs: int = 1,
-        hidden: Sequence[int] = (256, 256),
+        hidden: Sequence[int] = (128, 128),
         learning_rate: float = 3e-4,
         gamma: float = 0.99,
         batch_size: int = 256,
