@@ -239,7 +239,8 @@ def read_plan(
     knows how to read, such as the JSON of an older hockey trainer, is understood as well.
     """
     spec = dict(source) if isinstance(source, Mapping) else config.read(source)
-    spec = translate(spec) or spec
+    if "environment" not in spec:  # not written for us, perhaps
+        spec = translate(spec) or spec
     if isinstance(spec.get("plan"), Mapping):  # the record of a training, train.json
         spec = dict(spec["plan"])
     if algo is not None:
