@@ -29,9 +29,9 @@ def write_space(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.Discrete):
         return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
-        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist()}
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", "shape": list(space.shape)}
+        return {"type": "MultiBinary", "n": int(space.n) if len(space.shape) == 1 else list(space.shape)}
     raise SettingsError(f"{space} is not known here. Known are Box, Discrete, MultiDiscrete, MultiBinary, and Dict of them.")
 
 
@@ -51,9 +51,9 @@ def read_space(given: Mapping[str, Any]) -> spaces.Space[Any]:
     if kind == "Discrete":
         return spaces.Discrete(int(given["n"]), start=int(given["start"]))
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(given["nvec"])
+        return spaces.MultiDiscrete(given["nvec"], start=given["start"])
     if kind == "MultiBinary":
-        return spaces.MultiBinary(given["shape"])
+        return spaces.MultiBinary(given["n"])
     raise ValueError(f"there is no space of the type {kind!r:.40}")
 
 
@@ -67,19 +67,23 @@ def is_same(one: spaces.Space[Any], other: spaces.Space[Any]) -> bool:
     if isinstance(one, spaces.Dict) and isinstance(other, spaces.Dict):
         return one.keys() == other.keys() and all(is_same(one[key], other[key]) for key in one)
     if isinstance(one, spaces.Box) and isinstance(other, spaces.Box):
-        return one.dtype == other.dtype and sorted(one.shape) == sorted(other.shape)
-    return one == other
+        return one.dtype == other.dtype and _channels_first(one) == _channels_first(other)
+    return bool(one == other)
+
+
+def _channels_first(space: spaces.Box) -> tuple[int, ...]:
+    """The shape; that of an image as policies of Stable-Baselines3 see it, to which the smallest side is that of channels."""
+    is_image = space.dtype == np.uint8 and len(space.shape) == 3
+    return (space.shape[2], *space.shape[:2]) if is_image and np.argmin(space.shape) > 0 else space.shape
 
 
 def _written(bound: NDArray[Any]) -> Any:
     """One number if all are equal, otherwise all of them; None for infinity."""
-    numbers = [float(each) if np.isfinite(each) else None for each in np.unique(bound)]
-    if len(numbers) == 1:
-        return numbers[0]
-    return [float(each) if np.isfinite(each) else None for each in bound.ravel()]
+    found = np.unique(bound)
+    numbers = [each.item() if np.isfinite(each) else None for each in (found if len(found) == 1 else bound.ravel())]
+    return numbers[0] if len(found) == 1 else numbers
 
 
 def _read(given: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    numbers = given if isinstance(given, list) else [given]
-    values = np.array([infinite if each is None else each for each in numbers]).astype(dtype)
-    return np.broadcast_to(values, shape).copy() if len(values) == 1 else values.reshape(shape)
+    numbers = given if isinstance(given, list) else [given] * int(np.prod(shape))
+    return np.array([infinite if each is None else each for each in numbers], dtype).reshape(shape)

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +23,7 @@ from cursus.cli.runs import literal
 from cursus.cli.training_flags import from_flags
 from cursus.errors import ConfigError, MissingExtra
 from cursus.training import Callback, Score, Training, TrainResult, evaluate, train
-from cursus.training.build import evaluation_env, evaluation_tasks, set_task_of, success_of
+from cursus.training.build import evaluation_env, evaluation_env_maker, evaluation_tasks, set_task_of, success_of
 from cursus.training.evaluations import Evaluation
 from cursus.training.opponents import check_fits, find_weights
 from cursus.training.plan import Plan
@@ -232,7 +231,7 @@ def run_evaluation(
         first = evaluation_env(plan)
         check_fits(policy, first.observation_space, first.action_space, weights)
         first.close()
-        scores = evaluate(policy, partial(evaluation_env, plan), evaluation_tasks(plan), games=games, seed=seed, **_reads(plan))
+        scores = evaluate(policy, evaluation_env_maker(plan), evaluation_tasks(plan), games=games, seed=seed, **_reads(plan))
     if not as_json:
         console.print(_table(scores, f"{literal(str(weights))}, {games} episodes each"))
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -96,8 +96,22 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
 
 def evaluation_env(plan: Plan, render_mode: str | None = None) -> Any:
     """An environment to evaluate a policy in, where opponents of `checkpoint:PATH` act by themselves."""
+    return evaluation_env_maker(plan, render_mode)()
+
+
+def evaluation_env_maker(plan: Plan, render_mode: str | None = None) -> Callable[[], Any]:
+    """A function that makes such environments, also in another process: it holds no curriculum.
+
+    Args:
+        plan: of the training.
+        render_mode: as Gymnasium has it (default None).
+    """
     chosen = [name for name in plan.evaluation.opponents or () if is_learned(name)]
-    env = make_env(plan.environment, discrete=plan.agent.discrete, external=chosen, render_mode=render_mode)
+    return partial(_evaluation_env, plan.environment, chosen, discrete=plan.agent.discrete, render_mode=render_mode)
+
+
+def _evaluation_env(plan: EnvironmentPlan, chosen: Sequence[str], *, discrete: bool, render_mode: str | None) -> Any:
+    env = make_env(plan, discrete=discrete, external=chosen, render_mode=render_mode)
     return PolicyOpponents(env, chosen) if chosen else env
 
 

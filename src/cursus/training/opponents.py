@@ -40,7 +40,10 @@ class PlayerViews:
 
     def __init__(self, observation_space: Any, action_space: Any, *, players: int = 1) -> None:
         if not isinstance(observation_space, spaces.Box) or len(observation_space.shape) != 1:
-            raise SettingsError(f"our agents see a flat Box of numbers, not {observation_space}. Flatten it with a wrapper.")
+            raise SettingsError(
+                f"our agents (DDDQN, PPO, SAC) see a flat Box of numbers, not {observation_space!s:.100}. For mappings and "
+                "images take one of Stable-Baselines3, such as --algo sb3:PPO, or flatten what is seen with a wrapper."
+            )
         self.players, self._space = players, observation_space
         self.observation_size = observation_space.shape[0] // players
         self.num_actions: int | None = None

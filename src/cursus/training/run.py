@@ -23,6 +23,7 @@ from cursus.tasks import Discrete, Task
 from cursus.training.build import (
     build_curriculum,
     evaluation_env,
+    evaluation_env_maker,
     evaluation_tasks,
     external_names,
     make_env,
@@ -316,7 +317,7 @@ class _Prepared:
         found = Evaluations(
             self.learner,
             self.job.run,
-            partial(evaluation_env, plan),
+            evaluation_env_maker(plan),
             evaluation_tasks(plan),
             every=plan.evaluation.every,
             games=plan.evaluation.games,
