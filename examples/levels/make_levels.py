@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ def way(maze: Maze) -> int:
     """Steps from the start over the switch, if there is one, to the exit; -1 if there is no way."""
     closed = (maze == WALL) | (maze == MINE)
     places = [tuple(np.argwhere(maze == sign)[0]) for sign in (START, SWITCH, EXIT) if (maze == sign).any()]
-    parts = [int(distances(closed, end)[begin]) for begin, end in zip(places, places[1:], strict=False)]
+    parts = [int(distances(closed, end)[begin]) for begin, end in pairwise(places)]
     return -1 if -1 in parts else sum(parts)
 
 

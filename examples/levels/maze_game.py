@@ -33,14 +33,14 @@ COLOURS = {
 
 
 class MazeEnv(gymnasium.Env[dict[str, Any], int]):
-    """Walk from the start to the exit, over the switch that unlocks it if there is one, around mines that throw one back to the start.
+    """Walk from the start to the exit, over the switch that unlocks it if there is one, around mines that throw one back.
 
-    Seen is a mapping: `view`, two planes of 3 x 3 cells around the player (walls, mines), flat; and `state`, which
-    moves lead nearer to the switch or else the exit, where that lies, whether the exit is unlocked, and the time left. A step nearer is rewarded with
-    0.1, one further away costs as much, the exit gives 1, a mine costs 0.5.
+    Seen is a mapping: `view`, two planes of 3 x 3 cells around the player (walls, mines), flat; and `state`, which moves lead
+    nearer to the switch or else the exit, where that lies, whether the exit is unlocked, and the time left. A step nearer is
+    rewarded with 0.1, one further away costs as much, a mine costs 0.5, and the exit gives 1.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 6}  # noqa: RUF012 – Gymnasium's own convention
 
     def __init__(self, max_steps: int = 60, *, render_mode: str | None = None) -> None:
         self.max_steps, self.render_mode = max_steps, render_mode
@@ -161,9 +161,10 @@ def distances(closed: Any, target: tuple[int, int]) -> Any:
 def _tile(colour: tuple[int, int, int], *, raised: bool = False) -> Any:
     pixels = np.full((CELL, CELL, 3), colour, np.uint8)
     if raised:
-        pixels[:3], pixels[-3:] = np.minimum(np.array(colour) + 22, 255), np.array(colour) - 18
+        pixels[:2] = pixels[:, :2] = np.array(colour) + 14
+        pixels[-2:] = pixels[:, -2:] = np.array(colour) - 14
     else:
-        pixels[0], pixels[:, 0] = np.array(colour) - 12, np.array(colour) - 12
+        pixels[:1] = pixels[:, :1] = np.array(colour) - 12
     return pixels
 
 

@@ -135,3 +135,10 @@ def test_without_pillow_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtra, match=r"cursus-rl\[plot\]"):
         record_video(Still(), Sunset(), tmp_path / "video.gif")
+
+
+@pytest.mark.parametrize(("per_s", "expected"), [(6, 10), (25, 10), (30, 6), (50, 6), (100, 4)])
+def test_as_many_frames_are_kept_as_make_at_most_25_a_second(per_s: int, expected: int, tmp_path: Path) -> None:
+    env = Sunset()
+    env.metadata = {**env.metadata, "render_fps": per_s}
+    assert record_video(Still(), env, tmp_path / "video.gif").frames == expected

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ _DARK, _BRIGHT, _DIM = (30, 35, 43), (240, 243, 246), (150, 160, 172)
 _GREEN, _AMBER, _RED = (92, 190, 120), (214, 170, 82), (226, 102, 92)
 _LEAST_WIDTH = 480
 """Smaller frames are enlarged, so that there is room for the line above them."""
+_FRAMES_PER_S = 25
 _RESULT_S = 0.5
 _SHORTEST_MS = 20
 """What viewers show of a GIF as it is; shorter times are stretched to 100 ms."""
@@ -53,7 +55,7 @@ def record_video(
     games: int = 1,
     seed: int = 0,
     tasks: Tasks | None = None,
-    every: int = 2,
+    every: int | None = None,
     deterministic: bool = True,
     success: ReadSuccess = SUCCESS_KEYS,
     score: ReadScore = None,
@@ -62,12 +64,13 @@ def record_video(
     """Play games in an environment with `render_mode="rgb_array"`, and write them as a GIF that runs in real time.
 
     The names in `tasks` take turns, and so do the variants of each: `games` is their sum. They are the first games that
-    `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its frames
-    every second one is kept, unless `every` says otherwise. The environment stays open. `success`, `score` and `set_task` are
-    as for `evaluate`. Needs `pip install "cursus-rl[plot]"`.
+    `evaluate` plays with the same seed; without tasks, they are whatever the environment was made for. Of its frames one in
+    `every` is kept; unless given, as many as make at most 25 a second. The environment stays open. `success`, `score` and
+    `set_task` are as for `evaluate`. Needs `pip install "cursus-rl[plot]"`.
     """
     path, tasks = Path(path), {"": [None]} if tasks is None else tasks
     check_evaluation(tasks, games=games, num_envs=1, seed=seed)
+    every = max(1, ceil(_frames_per_s(env) / _FRAMES_PER_S)) if every is None else every
     check_count("every", every)
     if path.suffix.lower() != ".gif":
         raise SettingsError(f"path={str(path)!r} must end in .gif.")
