@@ -16,7 +16,7 @@ import numpy as np
 from maze_game import EXIT, FLOOR, MINE, START, SWITCH, WALL, distances
 
 SEED = 7
-PER_GENERATOR, HELD_OUT = 6, 3
+PER_GENERATOR, HELD_OUT = 6, 6
 Maze = Any  # an array of single characters
 Draw = np.random.Generator
 
