@@ -31,7 +31,7 @@ def write_space(space: spaces.Space[Any]) -> dict[str, Any]:
     if isinstance(space, spaces.MultiDiscrete):
         return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return {"type": "MultiBinary", "n": int(space.n) if len(space.shape) == 1 else list(space.shape)}
+        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.n)}
     raise SettingsError(f"{space} is not known here. Known are Box, Discrete, MultiDiscrete, MultiBinary, and Dict of them.")
 
 
