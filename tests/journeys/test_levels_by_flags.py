@@ -23,6 +23,7 @@ from cursus.training import train
 from waiting import wait_for_checkpoints
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "levels"
+LEVELS = EXAMPLE / "levels"
 STAGES = ["simplest", "simpler", "simple"]
 FLAGS = ["--env", "maze_game:Maze-v0", "--levels", "levels", "--stages", ",".join(STAGES), "--start", "simplest"]
 FLAGS += ["--threshold", "0.7", "--mixing", "adaptive", "--num-envs", "8", "--algo", "sb3:PPO", "--output", "tensorboard"]
@@ -70,8 +71,9 @@ def test_a_training_by_flags_alone_is_killed_resumed_evaluated_watched_and_begun
     scores = json.loads(cursus("evaluate", str(run), "--trust", "--games", "20", "--json"))
     assert scores["evaluation/simplest/success_rate"] > 0.5
     assert "evaluation/complex/success_rate" in scores
-    video = json.loads(cursus("watch", str(run), "--trust", "--json"))["video"]
-    with Image.open(video) as image:
+    made = json.loads(cursus("watch", str(run), "--trust", "--json"))
+    assert len(made["outcomes"]) == 5  # one of each stage that is held out
+    with Image.open(made["video"]) as image:
         assert image.n_frames > 4  # type: ignore[attr-defined]
 
     again = tmp_path / "again"
@@ -85,9 +87,6 @@ def test_the_levels_are_those_that_the_script_makes(tmp_path: Path) -> None:
         {str(file.relative_to(folder)): file.read_text() for file in files(folder)} for folder in (tmp_path, LEVELS)
     )
     assert made == stored
-
-
-LEVELS = EXAMPLE / "levels"
 
 
 def files(folder: Path) -> Sequence[Path]:

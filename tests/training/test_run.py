@@ -426,7 +426,8 @@ def test_a_damaged_record_and_a_missing_archive_are_told(tmp_path: Path) -> None
         train(resume=run)
 
 
-EXAMPLES = sorted(path for path in (Path(__file__).parent.parent.parent / "examples").iterdir() if path.suffix != ".py")
+FOLDER = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = sorted(path for path in FOLDER.iterdir() if path.suffix in (".json", ".toml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

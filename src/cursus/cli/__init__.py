@@ -444,7 +444,7 @@ def watch(
     run: Run,
     out: Annotated[Path | None, _optional("FILE", "Where the video goes.", "watch.gif in the run")] = None,
     opponents: Against = [],  # noqa: B006
-    games: Annotated[int, arg(help="How many episodes.")] = 4,
+    games: Annotated[int | None, _optional("INT", "How many episodes.", "one of each task, at least 4")] = None,
     seed: Annotated[int, arg(help="Which episodes.")] = 0,
     trust: Trust = False,
     as_json: Json = False,

@@ -30,6 +30,8 @@ from cursus.training.plan import Plan
 from cursus.training.run import code_of, free_folder, plan_of
 from cursus.training.video import record_video
 
+_LEAST_WATCHED = 4
+
 
 class LiveTraining(Callback):
     """A bar with everything that one wants to know, and a line for every change of phase and every evaluation."""
@@ -253,7 +255,7 @@ def run_video(
     *,
     out: Path | None,
     opponents: Sequence[str],
-    games: int,
+    games: int | None,
     seed: int,
     trust: bool,
     as_json: bool,
@@ -266,7 +268,9 @@ def run_video(
         env = evaluation_env(plan, render_mode="rgb_array")
     try:
         check_fits(policy, env.observation_space, env.action_space, weights)
-        made = record_video(policy, env, path, games=games, seed=seed, tasks=evaluation_tasks(plan), **_reads(plan))
+        tasks = evaluation_tasks(plan)
+        games = max(_LEAST_WATCHED, len(tasks)) if games is None else games
+        made = record_video(policy, env, path, games=games, seed=seed, tasks=tasks, **_reads(plan))
     finally:
         env.close()
     if not as_json:
