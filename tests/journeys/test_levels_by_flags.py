@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "levels"
 LEVELS = EXAMPLE / "levels"
 STAGES = ["simplest", "simpler", "simple"]
 FLAGS = ["--env", "maze_game:Maze-v0", "--levels", "levels", "--stages", ",".join(STAGES), "--start", "simplest"]
-FLAGS += ["--threshold", "0.7", "--mixing", "adaptive", "--num-envs", "8", "--algo", "sb3:PPO", "--output", "tensorboard"]
+FLAGS += ["--threshold", "0.7", "--mixing", "adaptive", "--num-envs", "6", "--algo", "sb3:PPO", "--output", "tensorboard"]
 QUICK = {"agent.n_steps": 128, "training.checkpoint_every": 1000, "evaluation.every": 2000, "evaluation.games": 10}
 SETTINGS = [part for name, value in QUICK.items() for part in ("--set", f"{name}={value}")]
 
@@ -61,7 +61,7 @@ def test_a_training_by_flags_alone_is_killed_resumed_evaluated_watched_and_begun
     assert all(stage in told for stage in STAGES)
     tickets = RunFolder(run).read_status()["tickets"]
     assert tickets["finished"] > before
-    assert (tickets["lost"], tickets["in_flight"]) == (0, 8)
+    assert (tickets["lost"], tickets["in_flight"]) == (0, 6)
     promoted = [text for _, text in decisions(run) if text.startswith(("promoted", "graduated"))]
     assert [text.split("'")[1] for text in promoted] == STAGES
     assert "graduated" in cursus("explain", str(run))

@@ -15,6 +15,7 @@ import torch
 
 from cursus._files import Shape, make_folder, read_object
 from cursus.agents import Agent, OffPolicyAgent
+from cursus.config import read
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.metrics.writers import Writer
 from cursus.runs.checkpoint import write_atomically
@@ -148,9 +149,12 @@ class _Job:
     ) -> _Job:
         if config is None:
             raise SettingsError("give a configuration, or resume=… the folder of a run.")
-        plan, spec = read_plan(config, settings, algo=algo)
+        given = config if isinstance(config, Mapping) else read(config)
+        plan, spec = read_plan(given, settings, algo=algo)
         name = "train" if isinstance(config, Mapping) else Path(config).stem
-        return cls(plan, spec, 8 if num_envs is None else num_envs, device or "cpu", _folder(run, name), is_resumed=False)
+        begun = given if "plan" in given else {}  # the record of another training, which begins again as it did
+        num_envs = begun.get("num_envs", 8) if num_envs is None else num_envs
+        return cls(plan, spec, num_envs, device or str(begun.get("device", "cpu")), _folder(run, name), is_resumed=False)
 
     @classmethod
     def resumed(
