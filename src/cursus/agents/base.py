@@ -222,14 +222,20 @@ class Agent(ABC):
 
     def load_weights(self, path: str | Path) -> None:
         """Begin with the weights in `path`: those of a whole agent, or of its policy alone. Everything else stays as it is."""
-        tensors, _ = read_weights(path)
+        tensors, told = read_weights(path)
+        mine = {"kind": self._policy.kind, **self._settings}
+        others = [f"{name} {told.get(name)!r} instead of {value!r}" for name, value in mine.items() if told.get(name) != value]
+        if others:
+            raise CheckpointError(
+                f"{path} holds weights of another policy than this {type(self).__name__}'s: {', '.join(others)}."
+            )
         found = {name: part_of(tensors, name) for name in self._networks()}
         try:
             for name, net in self._networks().items():
                 if found[name] or name == self._policy.part:
                     net.load_state_dict(found[name])
         except RuntimeError as error:
-            raise CheckpointError(f"{path} does not hold the weights of a {type(self).__name__} like this: {error}.") from error
+            raise CheckpointError(f"{path} does not hold what it says: {str(error).splitlines()[0]}") from error
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

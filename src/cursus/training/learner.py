@@ -151,10 +151,6 @@ class AgentLearner:
         """Those of the whole agent, from which a policy can be loaded too."""
         self._agent.save_weights(path)
 
-    def load_weights(self, path: Path) -> None:
-        """Begin with these."""
-        self._agent.load_weights(path)
-
     def learn(self, loop: Loop) -> None:
         """Step and learn until it is over."""
         loop.stepping()

@@ -40,6 +40,8 @@ class LoopSettings:
     """Names of phases before which the replay buffer is emptied."""
     label_statistics: bool = True
     """Whether metrics are also told by label."""
+    outputs: Sequence[str] = ()
+    """Further forms of the metrics in the run folder, such as `"tensorboard"`."""
 
     def __post_init__(self) -> None:
         for name in ("report_every", "checkpoint_every", "steps"):
@@ -73,9 +75,6 @@ class Learner(Protocol):
     def save_weights(self, path: Path) -> None:
         """Write the weights as they are now, as `load_policy` reads them."""
 
-    def load_weights(self, path: Path) -> None:
-        """Begin with these."""
-
     def state(self) -> Tree:
         """Everything that `load` needs, episodes under way included."""
 
@@ -93,7 +92,6 @@ class Loop:
         run: the run folder of `envs`, for metrics and checkpoints (default None: none are written).
         callbacks: told of what happens (default none).
         writers: further writers of metrics, which stay open (default none).
-        outputs: further forms of the metrics in the run folder, such as `"tensorboard"` (default none).
     """
 
     def __init__(
@@ -105,13 +103,12 @@ class Loop:
         run: str | Path | None = None,
         callbacks: Sequence[Callback] = (),
         writers: Sequence[Writer] = (),
-        outputs: Sequence[str] = (),
     ) -> None:
         if not envs.has_teacher:
             raise SettingsError('envs must have a teacher. Use make_vec(…, curriculum=…, autoreset="same_step").')
         self.envs, self.settings = envs, settings
         self.teacher: Teacher = envs.teacher
-        self._learner, self._callbacks, self._writers, self._outputs = learner, list(callbacks), writers, outputs
+        self._learner, self._callbacks, self._writers = learner, list(callbacks), writers
         self._run = None if run is None else Path(run)
         self._interrupt = Interrupt()
         before = _LAST_CALL.get(self.teacher)
@@ -128,7 +125,7 @@ class Loop:
         minutes = self.settings.minutes
         self._deadline = None if minutes is None else time.monotonic() + 60 * minutes
         with ExitStack() as stack, self._interrupt:
-            self.reporter.open(stack, self._run, self._outputs, self._writers)
+            self.reporter.open(stack, self._run, self.settings.outputs, self._writers)
             self.reporter.start(self.now)
             self._whole = True
             for callback in self._callbacks:

@@ -17,6 +17,7 @@ from cursus.agents import DDDQN, PPO, SAC, Agent
 from cursus.curricula import Curriculum
 from cursus.curricula.league import check_shares
 from cursus.errors import ConfigError, CursusError
+from cursus.metrics.writers import check_outputs
 from cursus.randomness import check_seed
 from cursus.recipe import PhasePlan, Recipe, recipe_for, translate
 from cursus.settings import check_count, check_kind, check_positive
@@ -139,6 +140,8 @@ class TrainingPlan:
     """Steps between two rows of metrics, at least 1 (default 2,000)."""
     label_statistics: bool = True
     """Whether metrics are also told by label, of which there may be many (default true)."""
+    outputs: Sequence[str] = ()
+    """Further forms of the metrics: `"tensorboard"`, `"wandb"` (default none)."""
 
     def __post_init__(self) -> None:
         check_positive("training.reward_scale", self.reward_scale)
@@ -151,6 +154,7 @@ class TrainingPlan:
             check_positive("training.minutes", self.minutes)
         for name in ("mirror", "deterministic_opponents", "label_statistics"):
             check_kind(f"training.{name}", getattr(self, name), bool, "true or false")
+        check_outputs(self.outputs)
 
 
 @dataclass(frozen=True)

@@ -112,11 +112,14 @@ def train(
         num_workers: worker processes, as in `cursus.make_vec` (default None).
         trust: whether a resumed run may have code imported that it names, such as the module of its environment: only for
             runs whose origin is known (default False: that is an error). What `config` names needs no trust.
-        outputs: further forms of the metrics in the run folder, `"tensorboard"` or `"wandb"` (default none).
+        outputs: further forms of the metrics in the run folder, `"tensorboard"` or `"wandb"`; `training.outputs` of the
+            configuration (default none).
         callbacks: told of steps, decisions and rows of metrics; see `Callback` (default none).
         writers: further writers of metrics; they stay open (default none).
         on_begin: called with plan and run folder when everything is made.
     """
+    if outputs:
+        settings = [*settings, f"training.outputs={json.dumps(list(outputs))}"]
     if resume is None:
         job = _Job.new(config, num_envs, device, run, settings, algo)
     else:
@@ -125,11 +128,9 @@ def train(
         job = _Job.resumed(resume, num_envs, device, settings, trust=trust)
     with ExitStack() as stack:
         stack.enter_context(_one_thread(job.device))
-        made = job.prepare(num_workers, stack)
-        if weights is not None:
-            made.learner.load_weights(find_weights(weights))
+        made = job.prepare(num_workers, weights, stack)
         on_begin(job.plan, job.run)
-        return made.go(callbacks, writers, outputs)
+        return made.go(callbacks, writers)
 
 
 @dataclass
@@ -178,20 +179,22 @@ class _Job:
             why = str(error).splitlines()[0].rstrip(".")
             raise SettingsError(f"device={self.device!r} cannot be used here: {why}. Use cpu, or cuda with a GPU.") from None
 
-    def prepare(self, num_workers: int | None, stack: ExitStack) -> _Prepared:
+    def prepare(self, num_workers: int | None, weights: str | Path | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
         plan, recipe = self.plan, self.plan.environment.recipe
         curriculum = build_curriculum(plan)
         external = external_names(curriculum) if recipe.has_opponents else []
         make = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
-        first = make()
         self._try_evaluation()
+        first = make()
         players = 2 if external else 1
         agent = plan.agent.make(
             first, players=players, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training
         )
         opponents = self._opponents(agent, external, first)
         first.close()
+        if weights is not None:
+            agent.load_weights(find_weights(weights))
         if plan.training.mirror:
             self._add_mirror(agent)
         envs = make_vec(
@@ -282,7 +285,7 @@ class _Prepared:
     opponents: Opponents | None
     stack: ExitStack
 
-    def go(self, callbacks: Sequence[Callback], writers: Sequence[Writer], outputs: Sequence[str]) -> TrainResult:
+    def go(self, callbacks: Sequence[Callback], writers: Sequence[Writer]) -> TrainResult:
         plan, run, training = self.job.plan, self.job.run, self.job.plan.training
         evaluations = self._evaluations()
         begun = _Begun(self.job.write_record)
@@ -296,8 +299,9 @@ class _Prepared:
             plan.seed,
             clear,
             training.label_statistics,
+            training.outputs,
         )
-        loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers, outputs=outputs)
+        loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers)
         try:
             result = loop.run()
         except (KeyboardInterrupt, SystemExit):
