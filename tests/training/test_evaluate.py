@@ -187,6 +187,30 @@ def test_an_environment_that_does_not_speak_of_success_has_returns_alone() -> No
     assert set(silent.metrics()) == {f"evaluation/one/{key}" for key in ("mean_return", "mean_length", "games")}
 
 
+class Level(gymnasium.Env[Any, Any]):
+    """Nothing is left to chance: whether it is solved depends on the level alone."""
+
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (3,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.number = options["task"].params
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(3, np.float32), float(self.number), True, False, {"is_success": self.number != 2}
+
+
+def test_a_level_that_is_played_again_says_nothing_new() -> None:
+    levels, chance = (
+        evaluate(Guess(), made, {"one": tasks}, games=60)[0] for made, tasks in ((Level, [1, 2, 3]), (Duel, [{}]))
+    )
+    assert (levels.games, levels.successes, levels.distinct) == (60, 40, 3)
+    assert levels.success_interval == pytest.approx(wilson(2, 3, z_of(0.95)))
+    assert chance.distinct is None
+    assert chance.success_interval == wilson(chance.successes or 0, 60, z_of(0.95))
+
+
 def test_success_can_be_read_in_another_way() -> None:
     kept = evaluate(Guess(), Duel, {"one": [{}]}, games=100, success=lambda info: info["winner"] >= 0)[0]
     plain = evaluate(Guess(), Duel, {"one": [{}]}, games=100, score=winner_score)[0]

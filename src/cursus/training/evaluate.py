@@ -57,6 +57,8 @@ class Score:
     """Steps, averaged over games."""
     draws: int | None = None
     """Games that nobody won; None where there is no such thing."""
+    distinct: int | None = None
+    """How many say something new, where games of a variant are all the same, as in fixed levels (default all)."""
 
     @property
     def success_rate(self) -> float | None:
@@ -65,8 +67,11 @@ class Score:
 
     @property
     def success_interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the success rate (Wilson)."""
-        return None if self.successes is None else wilson(self.successes, self.games, _CONFIDENCE_Z)
+        """The 95 % interval of the success rate (Wilson), of as many games as say something new."""
+        if self.success_rate is None:
+            return None
+        count = self.games if self.distinct is None else self.distinct
+        return wilson(self.success_rate * count, count, _CONFIDENCE_Z)
 
     @property
     def draw_rate(self) -> float | None:
@@ -157,8 +162,8 @@ def evaluate(
         results = _play(policy, game_envs, planned, deterministic)
     ordered = [results[game] for game in planned]
     return [
-        _score(name, ordered[index * games : (index + 1) * games], has_draws=score is not None)
-        for index, name in enumerate(tasks)
+        _score(name, ordered[index * games : (index + 1) * games], len(variants), has_draws=score is not None)
+        for index, (name, variants) in enumerate(tasks.items())
     ]
 
 
@@ -308,7 +313,7 @@ def _made(make_env: MakeEnv, stack: ExitStack) -> gymnasium.Env[Any, Any]:
     return env
 
 
-def _score(name: str, results: Sequence[GameResult], *, has_draws: bool) -> Score:
+def _score(name: str, results: Sequence[GameResult], variants: int, *, has_draws: bool) -> Score:
     says = any(result.success is not None for result in results)
     return Score(
         name,
@@ -317,7 +322,14 @@ def _score(name: str, results: Sequence[GameResult], *, has_draws: bool) -> Scor
         mean_return=float(np.mean([result.total for result in results])),
         mean_length=float(np.mean([result.length for result in results])),
         draws=sum(result.drawn for result in results) if says and has_draws else None,
+        distinct=_distinct(results, variants),
     )
+
+
+def _distinct(results: Sequence[GameResult], variants: int) -> int | None:
+    """The number of variants, if all games of each are the same to the last step; None if chance has a part in them."""
+    repeated = 1 < variants < len(results) and all(len(set(results[first::variants])) == 1 for first in range(variants))
+    return variants if repeated else None
 
 
 @contextmanager
