@@ -213,7 +213,8 @@ def _table(scores: Sequence[Score], title: str) -> Table:
         low, high = score.success_interval or (0.0, 0.0)
         cells = [_share(score.success_rate), f"{low:.1%}–{high:.1%}"] if succeeded else []
         cells += [_share(score.draw_rate), _share(score.loss_rate)] if matches else []
-        table.add_row(literal(score.name), *cells, f"{score.games:,}", f"{score.mean_return:.2f}")
+        distinct = "" if score.distinct is None else f", {score.distinct} distinct"
+        table.add_row(literal(score.name), *cells, f"{score.games:,}{distinct}", f"{score.mean_return:.2f}")
     return table
 
 
