@@ -21,6 +21,7 @@ from cursus.metrics import CurriculumStatistics, Rollup
 from cursus.metrics.writers import Writer, make_writers
 from cursus.statistics import wilson, z_of
 from cursus.teacher import Teacher
+from cursus.teacher.validation import needs_success
 from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class RecentEpisodes:
 
     def __init__(self, curriculum: Curriculum) -> None:
         self._curriculum = curriculum
+        self._is_told = needs_success(curriculum.needs, scored=False)  # otherwise an environment may be silent about success
         self._won: deque[bool] = deque(maxlen=_RECENT)
         self._returns: deque[float] = deque(maxlen=_RECENT)
 
@@ -154,8 +156,8 @@ class RecentEpisodes:
 
     @property
     def success(self) -> tuple[float, float, float] | None:
-        """The success rate of the last 100 episodes, and its 95 % interval."""
-        if not self._won:
+        """The success rate of the last 100 episodes, and its 95 % interval; None while nobody speaks of success."""
+        if not self._won or not (self._is_told or any(self._won)):
             return None
         return (sum(self._won) / len(self._won), *wilson(sum(self._won), len(self._won), z_of(0.95)))
 
