@@ -48,7 +48,7 @@ def _with_league(curriculum: Curriculum, plan: LeaguePlan, recipe: Recipe) -> Cu
     if not any(name == LATEST or name.split(":")[0] == ARCHIVE for name in named):
         return curriculum
     settings: dict[str, Any] = {"slots": plan.slots, "every": plan.every, "shares": plan.shares}
-    settings |= {"skill_range": plan.skill_range, "rated": recipe.rated, "anchors": recipe.anchors}
+    settings |= {"skill_range": plan.skill_range, "thin": plan.thin, "rated": recipe.rated, "anchors": recipe.anchors}
     return League(curriculum, baselines=list(recipe.anchors) or list(recipe.opponents), **settings)
 
 

@@ -15,7 +15,7 @@ import gymnasium
 from cursus import config
 from cursus.agents import DDDQN, PPO, SAC, Agent
 from cursus.curricula import Curriculum
-from cursus.curricula.league import check_shares
+from cursus.curricula.league import Thin, check_shares
 from cursus.errors import ConfigError, CursusError
 from cursus.metrics.writers import check_outputs
 from cursus.randomness import check_seed
@@ -197,6 +197,8 @@ class LeaguePlan:
     """How often each strategy picks the opponent `archive` (default `League`'s)."""
     skill_range: float = 100.0
     """Difference of ratings that `archive:skill` allows, above 0 (default 100)."""
+    thin: Thin = "beaten"
+    """Who makes room in a full archive: the most surely `"beaten"` (default), or by `"time"`, so that all times stay."""
 
     def __post_init__(self) -> None:
         check_count("league.slots", self.slots)
