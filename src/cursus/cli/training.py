@@ -75,6 +75,7 @@ class LiveTraining(Callback):
             self._unit, self._total = "episodes", sum(each or 0 for each in episodes)
         self._task = self._bar.add_task("warming up", total=self._total or None, told="")
         self.say(f"{literal(plan.agent.name)} in {literal(plan.environment.id)}; everything goes to [b]{literal(str(run))}[/b]")
+        self.say(f"It ends {_end_of(plan)}.")
 
     def on_report(self, now: Training) -> None:
         """A row of metrics has come."""
@@ -104,6 +105,16 @@ class LiveTraining(Callback):
         """A line above the bar."""
         if not self._quiet:
             self._console.print(text, soft_wrap=True)
+
+
+def _end_of(plan: Plan) -> str:
+    """When a training is over."""
+    training = plan.training
+    ends = [] if training.steps is None else [f"after {training.steps:,} steps"]
+    ends += [] if training.minutes is None else [f"after {training.minutes:g} minutes"]
+    if training.steps is None and (plan.phases or (plan.curriculum is not None and plan.curriculum.completed is not None)):
+        ends.append("when its curriculum is completed")
+    return " or ".join(ends) or "with Ctrl-C: nothing sets another end (--steps would)"
 
 
 def _told(now: Training) -> str:
