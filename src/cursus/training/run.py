@@ -270,7 +270,9 @@ class _Job:
                     try:
                         GameEnv(env, interface).begin(PlannedGame(name, 0, Task(0, name, params), None))
                     except (CursusError, KeyError, TypeError, ValueError) as error:
-                        raise ConfigError(f"evaluation.tasks.{name}: {error}") from error
+                        given = self.plan.evaluation.tasks is not None
+                        where = f"evaluation.tasks.{name}" if given else f"the task {name!r} cannot be begun"
+                        raise ConfigError(f"{where}: {error.__cause__ or error}") from error
         finally:
             env.close()
 
