@@ -92,11 +92,21 @@ class PhasePlan:
         return several
 
 
+def match_score(info: Mapping[str, Any]) -> float:
+    """The score of a game whose final `info` has a `winner`: 1 for a win (it is 1), 0.5 for a draw (0), 0 for a loss (-1).
+
+    >>> match_score({"winner": 0})
+    0.5
+    """
+    return (float(info["winner"]) + 1.0) / 2.0
+
+
 class Recipe:
     """What is known of an environment beyond its spaces. This one knows nothing; that of a game overrides what it has.
 
     A game of two players is trained in from the side of player one. Its environment takes `external`, the names of opponents
-    that act from outside: observations and actions are then those of both players, side by side, player one's first.
+    that act from outside: observations and actions are then those of both players, side by side, player one's first. Its final
+    info says who is the `winner`: 1 for player one, 0 for a draw, -1. `cursus.adapters.pettingzoo.TwoPlayerEnv` is such a one.
     """
 
     phase: ClassVar[type[PhasePlan]] = PhasePlan
@@ -110,8 +120,11 @@ class Recipe:
 
     @property
     def score(self) -> Callable[[Mapping[str, Any]], float] | None:
-        """From the final info: 1 for a game that was won, 0.5 for a draw, 0 for one that was lost. None: there are no draws."""
-        return None
+        """From the final info: 1 for a game that was won, 0.5 for a draw, 0 for one that was lost. None: there are no draws.
+
+        In a game against somebody it is `match_score`.
+        """
+        return match_score if self.has_opponents else None
 
     @property
     def has_opponents(self) -> bool:

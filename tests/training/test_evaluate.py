@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 
 from cursus.agents import SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
-from cursus.envs.hockey.recipe import hockey_score, hockey_tasks
+from cursus.envs.hockey.recipe import hockey_tasks
 from cursus.errors import EnvError, ResultError, SettingsError, WorkerError
+from cursus.recipe import match_score
 from cursus.statistics import wilson, z_of
 from cursus.training.evaluate import Score, evaluate
 from cursus.training.evaluations import BackgroundEvaluator, Evaluation, evaluate_step
@@ -356,7 +357,7 @@ def test_each_side_begins_half_of_the_games_of_hockey() -> None:
             return found
 
     still = Broken(lambda rows: np.zeros((len(rows), 4)))
-    scores = evaluate(still, Watched, hockey_tasks(["none", "strong"]), games=4, num_envs=8, score=hockey_score)
+    scores = evaluate(still, Watched, hockey_tasks(["none", "strong"]), games=4, num_envs=8, score=match_score)
     assert Counter(begun) == {(name, left): 2 for name in ("none", "strong") for left in (True, False)}
     assert (scores[0].draws, scores[0].mean_length) == (4, 251.0)
     assert (scores[1].loss_rate or 0) > (scores[1].success_rate or 0)

@@ -23,9 +23,9 @@ import cursus
 from cursus.agents import load_policy
 from cursus.agents.sb3 import ALGORITHMS
 from cursus.config import build
-from cursus.envs.hockey.recipe import hockey_score
 from cursus.errors import ConfigError, StateError
 from cursus.metrics import definition, read_metrics
+from cursus.recipe import match_score
 from cursus.training import Training, train
 from cursus.training.build import build_curriculum, external_names, make_env
 from cursus.training.evaluate import evaluate
@@ -441,7 +441,7 @@ def hockey(table: dict[str, Any], run: Path | None = None, opponent: str = "weak
     taught = chosen.make(first, players=2 if external else 1, num_envs=2, device="cpu", seed=0, training=plan.training)
     first.close()
     envs = cursus.make_vec(
-        env, 2, curriculum=curriculum, run=run, score=hockey_score, num_workers=0, autoreset="same_step", seed_episodes=True
+        env, 2, curriculum=curriculum, run=run, score=match_score, num_workers=0, autoreset="same_step", seed_episodes=True
     )
     return taught, envs, env
 

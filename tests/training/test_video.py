@@ -14,8 +14,9 @@ from PIL import Image
 
 from cursus.agents import SAC
 from cursus.envs.hockey import HockeyEnv
-from cursus.envs.hockey.recipe import hockey_score, hockey_tasks
+from cursus.envs.hockey.recipe import hockey_tasks
 from cursus.errors import MissingExtra, SettingsError
+from cursus.recipe import match_score
 from cursus.training.evaluate import PlannedGame, evaluate
 from cursus.training.video import record_video
 
@@ -67,8 +68,8 @@ def frames(path: Path) -> list[tuple[int, Any]]:
 def test_games_of_hockey_run_in_real_time_and_are_those_of_an_evaluation(tmp_path: Path) -> None:
     policy = SAC(18, 4, seed=3).freeze()
     env = HockeyEnv(render_mode="rgb_array")
-    made = record_video(policy, env, tmp_path / "games.gif", games=4, seed=2, tasks=hockey_tasks(), score=hockey_score)
-    scores = evaluate(policy, HockeyEnv, hockey_tasks(), games=2, seed=2, score=hockey_score)
+    made = record_video(policy, env, tmp_path / "games.gif", games=4, seed=2, tasks=hockey_tasks(), score=match_score)
+    scores = evaluate(policy, HockeyEnv, hockey_tasks(), games=2, seed=2, score=match_score)
     assert made.outcomes.count("won") == sum(score.successes or 0 for score in scores)
     assert made.outcomes.count("drawn") == sum(score.draws or 0 for score in scores)
     steps = sum(score.mean_length * score.games for score in scores)

@@ -1,8 +1,8 @@
-"""Hockey recipe of a training: phases, players, evaluation games, scores, mirror augmentation."""
+"""Hockey recipe of a training: phases, players, evaluation games, mirror augmentation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -90,11 +90,6 @@ class HockeyRecipe(Recipe):
     anchors = {"weak": 1000.0, "strong": 1085.0}  # noqa: RUF012 – the difference is that of 800 games between them
     rated = {"mode": str(Mode.NORMAL)}  # noqa: RUF012
 
-    @property
-    def score(self) -> Callable[[Mapping[str, Any]], float]:
-        """1 for a game that was won, 0.5 for a draw, 0 for one that was lost."""
-        return hockey_score
-
     def env_settings(self, *, discrete: bool, external: Sequence[str]) -> dict[str, Any]:
         """Which kind of actions the game takes, and who acts from outside."""
         return {"discrete": discrete, "external": list(external)}
@@ -122,11 +117,6 @@ def hockey_tasks(opponents: Sequence[str] = ("weak", "strong")) -> dict[str, lis
     if isinstance(opponents, str):
         raise SettingsError(f"opponents={opponents!r} is one name. Give a sequence of them, such as [{opponents!r}].")
     return {name: [{"mode": "normal", "opponent": name, "starts": side} for side in ("one", "two")] for name in opponents}
-
-
-def hockey_score(info: Mapping[str, Any]) -> float:
-    """1 for a game that was won, 0.5 for a draw, 0 for one that was lost."""
-    return (float(info["winner"]) + 1.0) / 2.0
 
 
 class Mirror:
