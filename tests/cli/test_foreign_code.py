@@ -79,7 +79,9 @@ def test_the_module_of_an_environment_may_lie_in_the_current_folder(here: Path) 
     assert imports(here) >= 2  # in the process of the command, and in its worker
 
 
-@pytest.mark.parametrize("command", [["evaluate", "run"], ["watch", "run"], ["train", "--resume", "run"]])
+@pytest.mark.parametrize(
+    "command", [["evaluate", "run"], ["watch", "run"], ["tournament", "run"], ["train", "--resume", "run"]]
+)
 def test_code_that_a_run_names_is_not_imported_unless_it_is_trusted(here: Path, command: list[str]) -> None:
     before = imports(here)
     code, _, err = call(here, *command)

@@ -17,7 +17,21 @@ import cursus
 from cursus.cli import main
 
 Call: TypeAlias = Callable[..., tuple[int, str, str]]
-COMMANDS = ["demo", "show", "explain", "replay", "runs", "plot", "simulate", "compare", "fit", "train", "evaluate", "watch"]
+COMMANDS = [
+    "demo",
+    "show",
+    "explain",
+    "replay",
+    "runs",
+    "plot",
+    "simulate",
+    "compare",
+    "fit",
+    "train",
+    "evaluate",
+    "watch",
+    "tournament",
+]
 OWN = '''
 import cursus
 

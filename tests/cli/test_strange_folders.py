@@ -37,6 +37,7 @@ SPEC: dict[str, Any] = {
 SHOW = [["show"], ["show", "--json"], ["explain"], ["explain", "--json"]]
 REPLAY = [["explain", "--task", "0"], ["explain", "--what-if", "gate.threshold=0.8"], ["replay"], ["replay", "--json"], ["fit"]]
 PLAY = [["evaluate", "--games", "2"], ["watch", "--games", "1"]]
+MEET = [["tournament", "--games", "2"]]  # which this game, without opponents, is refused for
 PLOT = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--resume"]]
 RESUME = [["train", "--num-workers", "0", "--set", "training.steps=1240", "--json", "--resume"]]
 LOOK = [["runs"], ["plot"], ["compare"]]
@@ -44,7 +45,7 @@ COMMANDS = {
     "config.json": [*SHOW, *REPLAY, *RESUME, *LOOK],
     "status.json": [*SHOW, *RESUME, *LOOK],
     "events.jsonl": [*SHOW, *REPLAY, *RESUME, *LOOK],
-    "train.json": [*PLAY, *RESUME],
+    "train.json": [*PLAY, *MEET, *RESUME],
     "metrics.jsonl": PLOT,
     "metrics.csv": RESUME,
     "evaluations.jsonl": PLOT,

@@ -457,6 +457,20 @@ def watch(
         _print_json(data)
 
 
+@app.command
+def tournament(
+    run: Runs,
+    games: Annotated[int, arg(help="Games of each match; who is player one, and who begins, is shared equally.")] = 100,
+    seed: Annotated[int, arg(help="The same seed gives the same games.")] = 0,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Play runs of a game against each other and against its scripted players; ratings with intervals."""
+    data = _with_agents().run_tournament(_console(as_json), run, games=games, seed=seed, trust=trust, as_json=as_json)
+    if as_json:
+        _print_json(data)
+
+
 def _with_agents() -> Any:
     """The part that needs torch, which takes seconds to load."""
     try:

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from cursus.training.evaluations import Evaluation
 from cursus.training.opponents import check_fits, find_weights
 from cursus.training.plan import Plan
 from cursus.training.run import code_of, free_folder, plan_of
+from cursus.training.tournament import Tournament, play_tournament
 from cursus.training.video import record_video
 
 _LEAST_WATCHED = 4
@@ -297,6 +298,43 @@ def run_video(
         "seconds": made.seconds,
         "outcomes": list(made.outcomes),
     }
+
+
+def run_tournament(
+    console: Console, runs: Sequence[Path], *, games: int, seed: int, trust: bool, as_json: bool
+) -> dict[str, Any]:
+    """Play, rate, and print."""
+    with ExitStack() as stack:
+        stack.enter_context(importing_from_here(trust))
+        if not as_json:
+            stack.enter_context(console.status(f"{len(runs)} runs, {games} games of each match …"))
+        found = play_tournament(runs, games=games, seed=seed, trust=trust)
+    if not as_json:
+        console.print(_ratings_table(found))
+        console.print(_matches_table(found, games))
+    return asdict(found)
+
+
+def _ratings_table(found: Tournament) -> Table:
+    table = Table(title="Ratings", title_justify="left")
+    table.add_column("player")
+    for column in ("rating", "95 %", "games"):
+        table.add_column(column, justify="right")
+    for each in found.ratings:
+        interval = "fixed" if each.is_anchor else f"{each.low:.0f}–{each.high:.0f}"
+        table.add_row(literal(each.name), f"{each.rating:.0f}", interval, f"{each.games:,}")
+    return table
+
+
+def _matches_table(found: Tournament, games: int) -> Table:
+    table = Table(title=f"Matches, {games} games each", title_justify="left")
+    for column in ("player", "against"):
+        table.add_column(column)
+    for column in ("won", "drawn", "lost"):
+        table.add_column(column, justify="right")
+    for each in found.matches:
+        table.add_row(literal(each.one), literal(each.two), f"{each.wins:,}", f"{each.draws:,}", f"{each.losses:,}")
+    return table
 
 
 @contextmanager
