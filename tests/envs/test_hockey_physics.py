@@ -194,23 +194,63 @@ def test_a_goal_does_not_count_if_the_keeper_catches_the_puck_on_its_way_in(game
     assert game.winner == -sign, "with nobody in its way it is a goal"
 
 
-def test_a_fast_puck_that_was_caught_is_still_damped_when_it_is_shot_at_once(game: Game) -> None:
-    for speed, expected in ((-60.0, 60.0 / 1.2), (-20.0, 60.0)):
-        begin(game, puck=(3.4, 4.0), shot=(speed, 0.0))
-        for _ in range(10):
-            if act(game, 1)[16] == 15:
-                break
-        assert act(game, 1, 0.0, 0.0, 0.0, 1.0)[14] == pytest.approx(expected, rel=0.1)
+@pytest.mark.parametrize("sign", SIDES)
+def test_a_goal_is_seen_in_the_step_after_the_puck_has_come_there(game: Game, sign: int) -> None:
+    """Shot with 60: v = 60·0.999, then damped by 10, v·0.8. The goal begins at 255/60 − 10/60, and the puck is 13/60 wide."""
+    line = (255 - 10 - 13) / 60
+    begin(game, two=(8.0, 6.0), puck=(5 + sign * 2.2, 4.0), shot=(sign * 60.0, 0.0))
+    put(game, 1, -3.0, 2.0)
+    flown, speed = 2.2, 60.0 * 0.999
+    for winner in (0, 0, sign):
+        before, flown = flown, flown + STEP_S * speed
+        speed *= 0.8
+        game.step(STILL, STILL)
+        assert sign * game.view_one[12] == pytest.approx(flown, abs=1e-4)
+        assert game.winner == winner == sign * (before > line)
 
 
-def test_the_shot_of_a_defense_comes_with_the_first_step_and_may_be_caught_by_player_two(game: Game) -> None:
+@pytest.mark.parametrize(("speed", "damped"), [(-60.0, 1 - 10 * STEP_S), (-20.0, 1 - 0.05 * STEP_S)], ids=["fast", "slow"])
+def test_a_fast_puck_that_was_caught_is_still_damped_when_it_is_shot_at_once(game: Game, speed: float, damped: float) -> None:
+    """It is held with its keeper's velocity, gets 60 more, and is damped as it was when it was last seen: by 10 above 25."""
+    begin(game, puck=(3.4, 4.0), shot=(speed, 0.0))
+    for _ in range(10):
+        seen = act(game, 1)
+        if seen[16] == 15:
+            break
+    assert (abs(seen[14]) > 25.0) == (speed == -60.0)
+    assert act(game, 1, 0.0, 0.0, 0.0, 1.0)[14] == pytest.approx((seen[3] + 60.0) * damped, rel=1e-4)
+
+
+def test_a_fast_puck_that_is_held_is_damped_for_one_step_only(game: Game) -> None:
+    begin(game, puck=(3.4, 4.0), shot=(-60.0, 0.0))
+    while act(game, 1)[16] != 15:
+        pass
+    act(game, 1)
+    keeper = game.view_one[3]
+    assert game.view_one[16] == 14
+    assert act(game, 1, 0.0, 0.0, 0.0, 1.0)[14] == pytest.approx((keeper + 60.0) * 0.999, rel=1e-4)
+
+
+def test_the_shot_of_a_defense_comes_with_the_first_step(game: Game) -> None:
     game.start(Mode.TRAIN_DEFENSE, np.random.default_rng(0))
-    assert game.view_one[14:16] == [0.0, 0.0]
+    before = game.view_one
+    assert before[14:16] == [0.0, 0.0]
     game.step(STILL, STILL)
-    assert hypot(*game.view_one[14:16]) == pytest.approx(60.0, rel=0.01)
+    after = game.view_one
+    assert hypot(*after[14:16]) == pytest.approx(60.0 * 0.999, rel=1e-4)
+    assert [after[12] - before[12], after[13] - before[13]] == pytest.approx([STEP_S * after[14], STEP_S * after[15]], abs=1e-4)
+
+
+def test_a_puck_that_a_defense_begins_with_on_player_two_is_caught_by_it(game: Game) -> None:
+    """Both touch while the puck is still at rest; a moment later it would be too fast, -60, to be caught."""
     begin(game, Mode.TRAIN_DEFENSE, two=(7.0, 4.0), puck=(7.0, 4.0), shot=(-60.0, 0.0))
     game.step(STILL, STILL)
     assert game.keep_two == 15
+    assert game.view_one[12] == pytest.approx(2.0 - 60.0 * 0.999 * STEP_S, abs=1e-3)
+    game.step(STILL, STILL)
+    assert game.keep_two == 14
+    assert hypot(game.view_one[12] - game.view_one[6], game.view_one[13] - game.view_one[7]) < 0.5, "it is back"
+    assert game.view_one[14] == pytest.approx(game.view_one[9], abs=0.1)
 
 
 def test_the_posts_send_the_puck_back(game: Game) -> None:
