@@ -13,6 +13,7 @@ __all__ = ["register_envs"]
 
 _ENTRY_POINTS = {
     "cursus/Hockey-v0": "cursus.envs.hockey.env:HockeyEnv",
+    "cursus/ReferenceHockey-v0": "cursus.envs.hockey.reference:make_env",
     "cursus/Keys-v0": "cursus.envs.keys:KeysEnv",
 }
 
@@ -22,7 +23,8 @@ def register_envs() -> None:
     for name, entry_point in _ENTRY_POINTS.items():
         if name not in _gymnasium.registry:
             _gymnasium.register(name, entry_point=entry_point)
-    _recipe.register_recipe("cursus/Hockey-v0", "cursus.envs.hockey.recipe:HockeyRecipe")
+    for name in ("cursus/Hockey-v0", "cursus/ReferenceHockey-v0"):
+        _recipe.register_recipe(name, "cursus.envs.hockey.recipe:HockeyRecipe")
 
 
 register_envs()

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from cursus.envs.hockey.game import Game, HockeyTask, Mode, Opponent, Starts, Terms, Weights, params_of
+from cursus.envs.hockey.game import AnyGame, Game, HockeyTask, Mode, Opponent, Starts, Terms, Weights, params_of
 from cursus.envs.hockey.players import OPPONENTS, Action, ActionDecoder, Idle, Player, PolicyPlayer, observation_space
 from cursus.envs.hockey.render import Renderer, check_render_mode
 from cursus.envs.hockey.rink import STEPS_PER_S
@@ -34,6 +34,7 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
             (default true).
         discrete: discrete actions rather than continuous ones (default false).
         fineness: with `discrete`, each movement comes in `fineness - 1` strengths, at least 2 (default 2).
+        game: the rules, made with `keep_mode` (default our own `Game`; another one cannot be rendered).
         render_mode: `"rgb_array"`, `"human"` (a window) or None (default).
 
     >>> env = HockeyEnv(opponent="weak")
@@ -57,6 +58,7 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
         keep_mode: bool = True,
         discrete: bool = False,
         fineness: int = 2,
+        game: Callable[..., AnyGame] = Game,
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = check_render_mode(render_mode)
@@ -67,7 +69,9 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
         self._default = HockeyTask().changed(settings, self._players)
         self.observation_space = observation_space(keep_mode=keep_mode, players=2 if self._external else 1)
         self.action_space = self._actions.space_of_two() if self._external else self._actions.space()
-        self.game = Game(keep_mode=keep_mode)
+        self.game = game(keep_mode=keep_mode)
+        if self.render_mode is not None and not isinstance(self.game, Game):
+            raise SettingsError(f"render_mode={render_mode!r} is for our own Game, not for {type(self.game).__name__}.")
         self.task = self._default
         self._player: Player | None = Idle()
         self._one_starts: bool | None = None
@@ -147,7 +151,7 @@ class HockeyEnv(gymnasium.Env[Any, Any]):
 
     def render(self) -> Any:
         """The rink as an array of height, width and colour, or in a window."""
-        if self.render_mode is None:
+        if self.render_mode is None or not isinstance(self.game, Game):
             return None
         self._renderer = self._renderer or Renderer(self.render_mode)
         return self._renderer.draw(self.game)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from math import cos, hypot, isfinite, sin
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -184,6 +184,30 @@ class Terms(NamedTuple):
     closeness: float
     touch: float
     direction: float
+
+
+class AnyGame(Protocol):
+    """What `HockeyEnv` needs of a game: `Game`, or that of another library."""
+
+    view_one: list[float]
+    view_two: list[float]
+    winner: int
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time is up."""
+
+    def start(self, mode: Mode, rng: np.random.Generator, *, one_starts: bool = True) -> None:
+        """Begin an episode of `mode` at positions drawn from `rng`; the puck is player one's if `one_starts`."""
+
+    def step(self, one: Sequence[float], two: Sequence[float]) -> None:
+        """Both players act at once: `one` and `two`, each in its own frame."""
+
+    def terms_one(self) -> Terms:
+        """What the last step is worth to player one."""
+
+    def terms_two(self) -> Terms:
+        """What the last step is worth to player two."""
 
 
 class Game:
