@@ -147,6 +147,13 @@ def test_the_command_prints_tables_or_json(rps: dict[str, Path], capsys: pytest.
     assert {"name", "rating", "low", "high", "is_anchor", "games"} <= set(data["ratings"][0])
 
 
+def test_a_run_with_the_name_of_a_scripted_player_is_told_apart(rps: dict[str, Path]) -> None:
+    rps["paper"].rename("rock")
+    found = play_tournament(["rock", "rocky"], games=2, trust=True)
+    assert {"./rock", "rock", "rocky"} <= {rating.name for rating in found.ratings}
+    assert [(match.wins, match.losses) for match in found.matches if (match.one, match.two) == ("./rock", "rock")] == [(2, 0)]
+
+
 def test_a_run_that_names_code_needs_trust(rps: dict[str, Path]) -> None:
     with pytest.raises(ConfigError, match="--trust"):
         play_tournament(list(rps.values()), games=2)

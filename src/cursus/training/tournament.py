@@ -116,8 +116,9 @@ class _Contest:
             raise ConfigError(f"{names[0]}: in {self._plan.environment.id} nobody is played against.")
         for name in names[1:]:
             self._check_game(name, plan_of(name, trust=trust)[0])
+        names = [f"./{name}" if name in self.recipe.opponents else name for name in names]  # which is the same folder
         self._how: dict[str, Any] = {"num_envs": num_envs, "seed": seed, **self._reads()}
-        self._views = self._see(names[0])
+        self._views = self._look(names[0])
         self.policies: dict[str, Policy] = {name: self._load(name) for name in names}
 
     def _check_game(self, name: str, plan: Plan) -> None:
@@ -140,14 +141,14 @@ class _Contest:
     def _make(self, *external: str) -> Any:
         return make_env(self._plan.environment, discrete=self._plan.agent.discrete, external=external)
 
-    def _see(self, name: str) -> PlayerViews:
+    def _look(self, name: str) -> PlayerViews:
         env = self._make(CHECKPOINT + name)
         env.close()
         return PlayerViews(env.observation_space, env.action_space, players=2)
 
     def _load(self, name: str) -> Policy:
         policy = load_policy(find_weights(name))
-        named = name if name == self._first else f"{name}, which is to meet {self._first},"
+        named = name if Path(name) == Path(self._first) else f"{name}, which is to meet {self._first},"
         check_fits(policy, *self._views.spaces_of_one(), named)
         return policy
 
