@@ -111,6 +111,14 @@ def test_a_wrong_task_is_refused_in_words(task: Any, message: str) -> None:
         make().reset(options={"task": task})
 
 
+def test_options_beside_a_task_are_not_overheard() -> None:
+    env = make()
+    env.reset(options={"task": {}, "opponent": "rock"})
+    assert env.step(PAPER)[1] == 1.0
+    with pytest.raises(TaskError, match="did not look at its task"):
+        env.reset(options={"task": {"opponent": "rock"}, "rounds": 3})
+
+
 def test_a_function_may_set_what_a_task_says_of_the_game() -> None:
     told: list[Any] = []
     env = TwoPlayerEnv(parallel_env(), PLAYERS, set_task=lambda game, task: told.append((game, task.params)))

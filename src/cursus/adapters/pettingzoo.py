@@ -191,9 +191,10 @@ def _twice(space: Any) -> spaces.Box:
 
 
 def _params_of(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the options of a reset say: params under `task`, or themselves."""
-    task = (options or {}).get("task", options) or {}
+    """What the options of a reset say: params under `task`, or themselves, or both."""
+    given = dict(options or {})
+    task = given.pop("task", {})
     params = getattr(task, "params", task)
     if not isinstance(params, Mapping):
         raise TaskError(f"a task of this game is a mapping such as {{'opponent': 'random'}}, not {params!r:.80}.")
-    return dict(params)
+    return {**params, **given}
