@@ -18,6 +18,7 @@ import cursus
 from cursus.agents import DDDQN
 from cursus.errors import DivergedError, ResumeWarning, SettingsError
 from cursus.metrics import definition, read_metrics
+from cursus.training import Callback, Training
 from cursus.training import train_agent as train
 from waiting import wait_for_checkpoints
 
@@ -263,3 +264,18 @@ def test_wrong_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match="agent"):
         train(envs, "DQN", steps=10)  # type: ignore[arg-type]
     envs.close()
+
+
+class Told(Callback):
+    """Has something to tell at steps of its own choice, and nothing at others."""
+
+    def on_step(self, now: Training, save: Any) -> dict[str, float] | None:
+        return {"told": float(now.steps)} if now.steps % 100 == 0 else None
+
+
+def test_what_callbacks_tell_is_in_the_next_row_and_changes_no_step_of_a_row(tmp_path: Path) -> None:
+    envs = make(4, run=tmp_path / "run")
+    train(envs, agent(4), steps=700, learning_starts=700, report_every=240, run=tmp_path / "run", callbacks=[Told()])
+    envs.close()
+    rows = list(read_metrics(tmp_path / "run" / "metrics.jsonl"))
+    assert [(row["step"], row["told"]) for row in rows] == [(240, 200.0), (480, 400.0), (700, 700.0)]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from cursus.adapters._worker_watch import WorkerWatch
@@ -102,6 +103,8 @@ class SB3VecEnv(_TaughtVecEnv):
         if isinstance(actions, list):  # one for each environment, where ours take arrays nested like the space
             space = self.action_space
             actions = concatenate(space, actions, create_empty_array(space, self.num_envs))  # type: ignore[arg-type]
+        if isinstance(self.action_space, spaces.MultiBinary):  # SB3 gives them as floating-point numbers
+            actions = np.asarray(actions, self.action_space.dtype)
         self.envs.step_async(actions)
 
     def step_wait(self) -> Any:

@@ -117,10 +117,7 @@ class Agent(ABC):
             truncated: where an episode was cut off, as by a time limit, of shape `(num_envs,)`.
             valid: rows to store (default all).
         """
-        wrong = ~np.isfinite(next_observations).reshape(len(next_observations), -1).all(axis=1)
-        if wrong.any():
-            env = int(np.argmax(wrong))
-            raise ResultError(f"environment {env} gave an observation that is not finite: {next_observations[env]!s:.200}.")
+        check_finite(next_observations)
         keep = np.ones(len(rewards), dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
         self._store(observations, actions, rewards, next_observations, terminated, truncated, keep)
         stored = int(np.count_nonzero(keep))
@@ -151,10 +148,7 @@ class Agent(ABC):
         metrics: dict[str, float] = dict(zip(measured, torch.stack([*measured.values()]).tolist(), strict=True))
         for name, value in metrics.items():
             if not isfinite(value):
-                raise DivergedError(
-                    f"after {self.updates:,} updates {name} is {value}: learning has diverged. Try a smaller learning_rate, or "
-                    "rewards of a smaller scale, and go on from an earlier checkpoint."
-                )
+                raise diverged(self.updates, name, value)
         return metrics
 
     def freeze(self, seed: int = 0, device: str | None = None) -> Policy:
@@ -205,7 +199,9 @@ class Agent(ABC):
             self.updates, self.steps, self.episodes = (int(state[name]) for name in ("updates", "steps", "episodes"))
             self._torch_rng.set_state(torch.as_tensor(state["rng"], dtype=torch.uint8).cpu())
         except (KeyError, RuntimeError, TypeError) as error:
-            raise StateError(f"this is not the state of a {type(self).__name__} with these settings: {error}.") from error
+            raise StateError(
+                f"this is not the state of a {type(self).__name__} with these settings: {one_line(error)}."
+            ) from error
 
     @abstractmethod
     def _stored(self) -> dict[str, Tree]:
@@ -235,7 +231,59 @@ class Agent(ABC):
                 if found[name] or name == self._policy.part:
                     net.load_state_dict(found[name])
         except RuntimeError as error:
-            raise CheckpointError(f"{path} does not hold what it says: {str(error).splitlines()[0]}") from error
+            raise no_such_weights(path, type(self).__name__, error) from error
+
+
+def check_finite(observations: Any, first: int = 0) -> None:
+    """Refuse observations that hold something else than numbers.
+
+    Args:
+        observations: a row for each environment, or mappings of such.
+        first: number of the environment in the first row (default 0).
+    """
+    if isinstance(observations, Mapping):
+        for each in observations.values():
+            check_finite(each, first)
+    elif not (finite := np.isfinite(observations)).all():
+        row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
+        raise ResultError(f"environment {first + row} gave an observation that is not finite: {observations[row]!s:.200}.")
+
+
+def diverged(updates: int, name: str, value: float) -> DivergedError:
+    """The error of a learner that is no longer made of numbers.
+
+    Args:
+        updates: how many it has done.
+        name: of what was measured.
+        value: that it had.
+    """
+    return DivergedError(
+        f"after {updates:,} updates {name} is {value}: learning has diverged. Try a smaller learning_rate, or rewards of a "
+        "smaller scale, and go on from an earlier checkpoint."
+    )
+
+
+def no_such_weights(path: str | Path, name: str, error: Exception) -> CheckpointError:
+    """The error of weights that a learner cannot begin with.
+
+    Args:
+        path: of the file.
+        name: of the learner.
+        error: what PyTorch says.
+    """
+    return CheckpointError(
+        f"{path} does not hold the weights of {name} as it is here: {one_line(error)}. They must come from the same "
+        "algorithm, with the same layers, in an environment with the same spaces."
+    )
+
+
+def one_line(error: Exception) -> str:
+    """What PyTorch says in a line for every tensor, in one that is not too long.
+
+    Args:
+        error: from loading a state.
+    """
+    return f"{' '.join(str(error).split()).rstrip('.'):.200}"
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

@@ -61,7 +61,7 @@ class SB3Policy(Policy):
                 if devices:
                     torch.cuda.manual_seed(seed)
             actions: NDArray[Any] = network.predict(given, deterministic=deterministic)[0]
-        return actions
+        return np.asarray(actions, np.int8) if isinstance(network.action_space, spaces.MultiBinary) else actions
 
     def state(self) -> Tree:
         """The random stream; the weights are in `save`."""

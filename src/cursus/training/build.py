@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from gymnasium import spaces
 
 from cursus.curricula import Curriculum, League, Phase, Phases, Practice, Uniform
 from cursus.curricula.league import ARCHIVE, LATEST
-from cursus.errors import ConfigError
+from cursus.errors import ConfigError, EnvError
 from cursus.recipe import OPPONENT, Recipe, is_learned
 from cursus.tasks import Drills, Levels, Named, TaskSpace
 from cursus.training.evaluate import Tasks
@@ -87,11 +88,31 @@ def make_env(plan: EnvironmentPlan, *, discrete: bool, external: Sequence[str] =
             f"environment {plan.id!r}: there is no module {missing!r}. It must be installed, or lie in the current folder."
         ) from None
     except (gymnasium.error.Error, TypeError) as error:
-        raise ConfigError(f"environment {plan.id!r} cannot be made: {error}.") from None
+        raise ConfigError(f"environment {plan.id!r} cannot be made: {str(error).rstrip('.')}.") from None
+    except Exception as error:
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        raise EnvError(f"environment {plan.id!r} cannot be made: {type(error).__name__}: {error}\n\n{trace}") from error
+    return _with_actions_of_agents(env, plan.id)
+
+
+def _with_actions_of_agents(env: Any, env_id: str) -> Any:
+    """The environment, with choices that are counted from 0 and strengths from -1 to 1."""
     space = env.action_space
-    if isinstance(space, spaces.Box) and not (np.all(space.low == -1.0) and np.all(space.high == 1.0)):
-        env = gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
-    return env
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) and np.any(space.start):
+        start = space.start
+        counted = spaces.Discrete(space.n) if isinstance(space, spaces.Discrete) else spaces.MultiDiscrete(space.nvec)
+        return gymnasium.wrappers.TransformAction(env, lambda action: action + start, counted)
+    if not isinstance(space, spaces.Box):
+        return env
+    low, high = space.low, space.high
+    if space.dtype.kind != "f" or not low.size or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
+        raise ConfigError(
+            f"environment {env_id!r} takes actions of {space!s:.100}. Agents need floating-point numbers in finite bounds: "
+            "give it another action_space with a wrapper such as gymnasium.wrappers.TransformAction."
+        )
+    if np.all(low == -1.0) and np.all(high == 1.0):
+        return env
+    return gymnasium.wrappers.RescaleAction(env, space.dtype.type(-1.0), space.dtype.type(1.0))
 
 
 def evaluation_env(plan: Plan, render_mode: str | None = None) -> Any:

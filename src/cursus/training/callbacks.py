@@ -76,14 +76,14 @@ class Callback:
             now: how the training stands.
         """
 
-    def on_step(self, now: Training, save: Callable[[], Path | None]) -> Mapping[str, float]:
-        """All environments have done a step (with Stable-Baselines3: a rollout). Metrics to report now, if there are any.
+    def on_step(self, now: Training, save: Callable[[], Path | None]) -> Mapping[str, float] | None:
+        """All environments have done a step (with Stable-Baselines3: a rollout). Metrics for the next row, if there are any.
 
         Args:
             now: how the training stands.
             save: writes a checkpoint, and gives its path; None without a run folder.
         """
-        return {}
+        return None
 
     def on_decision(self, decision: Decision) -> None:
         """The curriculum has decided something.
@@ -183,19 +183,23 @@ class Reporter:
         """Of episodes that have ended."""
         self.losses = Rollup(prefix="train/")
         """What updates measured."""
+        self.more: dict[str, float] = {}
+        """What callbacks have for the next row."""
         self._writers: list[Writer] = []
         self.reported = -1
         """The step of the newest row."""
 
     def state(self) -> Tree:
         """What was gathered since the newest row, and when that was."""
-        return {"reported": self.reported, "infos": self.infos.state(), "losses": self.losses.state()}
+        gathered = {"infos": self.infos.state(), "losses": self.losses.state(), "more": dict(self.more)}
+        return {"reported": self.reported, **gathered}
 
     def load(self, state: Tree) -> None:
         """Continue from a state: the next rows are those that would have come."""
         self.reported = int(state["reported"])
         self.infos.load(state["infos"])
         self.losses.load(state["losses"])
+        self.more = dict(state["more"])
 
     def open(self, stack: ExitStack, run: Path | None, outputs: Sequence[str] = (), more: Sequence[Writer] = ()) -> None:
         """Write rows from here on: into the run folder, also in the forms of `outputs`, and to `more`.
@@ -217,7 +221,7 @@ class Reporter:
         now.episodes = self._teacher.counts.finished
         now.mean_return, now.success = self.recent.mean_return, self.recent.success
 
-    def report(self, now: Training, ratio: float | None, more: Mapping[str, float]) -> None:
+    def report(self, now: Training, ratio: float | None) -> None:
         """A row of metrics; `ratio` is the replay ratio, where there is one."""
         then, steps, updates = self._timer
         passed = max(time.perf_counter() - then, 1e-9)
@@ -238,8 +242,9 @@ class Reporter:
             **self.losses.report(),
             **self._statistics.report(),
             **self._teacher.curriculum.metrics(),
-            **more,
+            **self.more,
         }
+        self.more = {}
         for writer in self._writers:
             writer.write(now.steps, now.metrics)
         self._timer = (time.perf_counter(), now.steps, now.updates)

@@ -25,6 +25,8 @@ Tasks: TypeAlias = Mapping[str, Sequence[Any]]
 """For each name the variants of a task, such as its two starting sides."""
 
 _CONFIDENCE_Z = z_of(0.95)
+_LONGEST = 30_000
+"""Steps after which an episode is taken to be endless."""
 _LEAST_ROWS = 16
 """Libraries multiply very small batches in another order and round differently; so they are filled up to this."""
 
@@ -247,7 +249,14 @@ class GameEnv:
         with _blame(self.game, "step"):
             self.observation, reward, terminated, truncated, info = self.env.step(action)
             self._rewards.append(float(reward))
-        return self._result(info) if terminated or truncated else None
+        if terminated or truncated:
+            return self._result(info)
+        if len(self._rewards) >= _LONGEST:
+            raise EnvError(
+                f"{self.game} has not ended after {_LONGEST:,} steps. Give the environment a time limit, such as "
+                "environment.max_episode_steps=1000."
+            )
+        return None
 
     def _result(self, info: dict[str, Any]) -> GameResult:
         total = float(np.sum(self._rewards))

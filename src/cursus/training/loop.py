@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +139,7 @@ class Loop:
                         self.checkpoint()
             self.now.updates = self._learner.updates
             if self.now.steps > self.reporter.reported:
-                self.report({})
+                self.report()
             for callback in self._callbacks:
                 callback.on_end(self.now)
         self._interrupt.stop()
@@ -163,7 +163,7 @@ class Loop:
         return None if self._until is None else max(self._until - self.now.steps, 0)
 
     def stepping(self) -> None:
-        """A step begins: until `stepped`, what there is cannot be saved as one cut."""
+        """A step begins: until `pause`, what there is cannot be saved as one cut."""
         self._whole = False
 
     def stepped(self, steps: int, decisions: Sequence[Decision]) -> None:
@@ -174,7 +174,6 @@ class Loop:
             decisions: what the curriculum has decided with the results of this step.
         """
         self.now.steps = steps
-        self._whole = True
         self.apply(decisions)
 
     def apply(self, decisions: Sequence[Decision]) -> None:
@@ -188,23 +187,23 @@ class Loop:
 
     def pause(self) -> None:
         """Between two steps, everything is whole: callbacks have their turn, metrics are written, checkpoints saved."""
-        more: dict[str, float] = {}
+        self._whole = True
         for callback in self._callbacks:
-            more |= callback.on_step(self.now, self.checkpoint)
-        self.report_if_due(more)
+            self.reporter.more |= callback.on_step(self.now, self.checkpoint) or {}
+        self.report_if_due()
         if self.now.steps - self._saved >= self.settings.checkpoint_every:
             self._saved = self.now.steps
             self.checkpoint()
 
-    def report_if_due(self, more: Mapping[str, float]) -> None:
-        """A row of metrics, if it is time for one or if there are `more` than the usual."""
-        if more or self.now.steps - self.reporter.reported >= self.settings.report_every:
-            self.report(more)
+    def report_if_due(self) -> None:
+        """A row of metrics, if it is time for one: at the same steps in every training of the same settings."""
+        if self.now.steps - self.reporter.reported >= self.settings.report_every:
+            self.report()
 
-    def report(self, more: Mapping[str, float]) -> None:
+    def report(self) -> None:
         """A row of metrics."""
         self.now.updates = self._learner.updates
-        self.reporter.report(self.now, self._learner.updates_per_env_step, more)
+        self.reporter.report(self.now, self._learner.updates_per_env_step)
         for callback in self._callbacks:
             callback.on_report(self.now)
 

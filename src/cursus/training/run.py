@@ -17,7 +17,7 @@ from cursus._files import Shape, make_folder, read_object
 from cursus.agents import Agent, OffPolicyAgent
 from cursus.config import read
 from cursus.errors import ConfigError, CursusError, SettingsError
-from cursus.metrics.writers import Writer
+from cursus.metrics import Writer, check_outputs
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete, Task
@@ -191,10 +191,10 @@ class _Job:
         agent = plan.agent.make(
             first, players=players, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training
         )
-        opponents = self._opponents(agent, external, first)
-        first.close()
         if weights is not None:
             agent.load_weights(find_weights(weights))
+        opponents = self._opponents(agent, external, first)
+        first.close()
         if plan.training.mirror:
             self._add_mirror(agent)
         envs = make_vec(

@@ -26,7 +26,8 @@ EPISODE_KEYS = ("task", "label", "stage")
 _NOT_TAKEN = (
     "the environment did not look at its task, so every task would be the same to it. Let its reset(options=…) read "
     'options["task"].params, or give set_task=… a function of environment and task, such as lambda env, task: '
-    'setattr(env.unwrapped, "length", task.params["length"]). If that is meant, give set_task="ignore".'
+    'setattr(env.unwrapped, "length", task.params["length"]). If that is meant, give set_task="ignore", '
+    "or in the configuration of a training environment.ignore_task=true."
 )
 
 

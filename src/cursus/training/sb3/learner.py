@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cursus.adapters._sb3_state import load_model, model_state
 from cursus.agents import load_policy
+from cursus.agents.base import no_such_weights
 from cursus.agents.sb3 import (
     ACTIVATIONS,
     ALGORITHMS,
@@ -129,7 +130,7 @@ class SB3Learner:
         try:
             self.model.policy.load_state_dict(policy.weights())
         except RuntimeError as error:
-            raise CheckpointError(f"{path} does not hold the weights of a policy like this: {error}.") from error
+            raise no_such_weights(path, PREFIX + self.algo, error) from error
 
     def learn(self, loop: Loop) -> None:
         """Step and learn until it is over."""
@@ -223,6 +224,7 @@ class SB3Plan:
             training: where replay ratio and start of learning come from.
         """
         self._check(env.action_space, players, training)
+        self._check_seen(env.observation_space)
         settings = dict(self.settings)
         policy = settings.pop("policy", None) or policy_for(env.observation_space)
         if settings.get("policy_kwargs") is not None:
@@ -240,7 +242,8 @@ class SB3Plan:
         try:
             model = made(policy, stand_in, device=device, seed=seed, **settings)
         except (AssertionError, IndexError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.name} with {policy} cannot be made with these settings: {error}.") from error
+            why = str(error).rstrip(".") or type(error).__name__
+            raise ConfigError(f"{self.name} with {policy} cannot be made with these settings: {why}.") from error
         return SB3Learner(self.algo, policy, model, ratio, seed)
 
     def _check(self, actions: spaces.Space[Any], players: int, training: TrainingPlan) -> None:
@@ -251,6 +254,22 @@ class SB3Plan:
             raise ConfigError(f"{self.name} needs {'discrete' if self.algo in _DISCRETE else 'continuous'} actions.")
         if self.algo in _DISCRETE and training.steps is None:
             raise ConfigError(f"{self.name} needs training.steps: it explores less and less over a share of them.")
+
+    def _check_seen(self, space: spaces.Space[Any]) -> None:
+        parts = list(space.values()) if isinstance(space, spaces.Dict) else [space]
+        if not all(_is_seen(part) for part in parts):
+            raise ConfigError(
+                f"{self.name} cannot see {space!s:.100}. It sees a Box of at least one dimension, MultiBinary, Discrete and "
+                "MultiDiscrete from 0 on, or a Dict of these: change what is seen with a wrapper."
+            )
+
+
+def _is_seen(space: spaces.Space[Any]) -> bool:
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return not np.any(space.start)
+    return isinstance(space, spaces.MultiBinary) or (
+        isinstance(space, spaces.Box) and 0 not in (len(space.shape), *space.shape)
+    )
 
 
 def recipes() -> dict[str, Callable[..., SB3Plan]]:

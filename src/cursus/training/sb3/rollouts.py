@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from cursus.adapters.sb3 import SB3VecEnv
+from cursus.agents.base import check_finite, diverged
 from cursus.errors import SettingsError
+from cursus.training.evaluate import stacked
 from cursus.training.learner import ActionLog
 from cursus.training.loop import Loop
 from cursus.types import Tree
@@ -36,9 +39,20 @@ def learn(learner: SB3Learner, loop: Loop) -> None:
     learner.model.set_logger(callback.losses)
     steps = _MOST_STEPS if loop.steps_left is None else loop.steps_left
     if steps > 0 and not loop.is_over:
-        with suppress(_StopLearning):
+        with suppress(_StopLearning), _diverging(learner):
             learner.model.learn(steps, callback, log_interval=None, reset_num_timesteps=False)  # type: ignore[arg-type]
     callback.take_losses()
+
+
+@contextmanager
+def _diverging(learner: SB3Learner) -> Iterator[None]:
+    """PyTorch refuses distributions whose parameters are no numbers: then the weights are none either."""
+    try:
+        yield
+    except ValueError as error:
+        if all(bool(each.isfinite().all()) for each in learner.model.policy.parameters()):
+            raise
+        raise diverged(learner.updates, "a weight", float("nan")) from error
 
 
 class _StopLearning(Exception):
@@ -73,6 +87,9 @@ class LoggedVecEnv(SB3VecEnv):
     def step_wait(self) -> Any:
         """Observations, rewards, dones and infos, as SB3 expects them."""
         self._seen, rewards, dones, infos = super().step_wait()
+        check_finite(self._seen)
+        for env in np.flatnonzero(dones).tolist():
+            check_finite(stacked([infos[env]["terminal_observation"]]), env)
         self._action_log.record(self._actions, dones)
         return self._seen, rewards, dones, infos
 
@@ -113,7 +130,7 @@ class _LoopCallback(BaseCallback):
             self._loop.reporter.infos.add({key: value for key, value in info.items() if key not in _ADDED_TO_INFOS})
             decisions += info.get("decisions", ())
         self._loop.stepped(self.num_timesteps, decisions)
-        self._loop.report_if_due({})
+        self._loop.report_if_due()
         self._loop.stepping()
         return not (self._learner.on_policy and self._loop.is_stopped)
 
@@ -121,5 +138,8 @@ class _LoopCallback(BaseCallback):
         """Put what updates measured since the last call into the metrics."""
         found = self.losses.name_to_value.items()
         losses = {name.rpartition("/")[2]: value for name, value in found if name != "train/n_updates"}
+        for name, value in losses.items():
+            if "loss" in name and not np.isfinite(value):
+                raise diverged(self._learner.updates, name, value)
         self._loop.reporter.losses.add(losses)
         self.losses.dump()
