@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from diary import OnReport
 
-from cursus.agents import SAC, load_policy
+from cursus.agents import DDDQN, SAC, load_policy
 from cursus.envs.hockey import HockeyEnv
 from cursus.envs.hockey.recipe import hockey_tasks
 from cursus.errors import CheckpointError, ConfigError, CursusError, MetricsWarning, SettingsError
@@ -181,6 +181,8 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
     ("change", "message"),
     [
         ({"phases": [], "training": {}}, "training.steps is missing"),
+        ({"phases": [{"name": "a"}], "training": {}}, "training.steps is missing: this Phases is never completed"),
+        ({"phases": [], "training": {}, "curriculum": {"type": "Uniform", "tasks": ["a", "b"]}}, "this Uniform is never"),
         ({"curriculum": {"type": "Uniform", "tasks": {"type": "Discrete", "n": 2}}}, "either phases or a curriculum"),
         ({"phases": [{"name": "a", "opponent": "medium"}]}, "opponent 'medium' is not known"),
         ({"phases": [{"name": "a", "opponent": "archive:best"}]}, "archive:pfsp"),
@@ -228,6 +230,24 @@ def test_what_is_wrong_with_a_configuration_is_said_before_anything_starts(
 ) -> None:
     with pytest.raises(CursusError, match=message):
         train({**config(), **change}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_and_outputs_that_are_not_there_are_told_before_a_folder_is_made(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere is neither"):
+        train(config(), num_workers=0, run=tmp_path / "run", weights=tmp_path / "nowhere")
+    with pytest.raises(SettingsError, match="output 'nonsense' is not known"):
+        train(config(), num_workers=0, run=tmp_path / "run", outputs=["nonsense"])
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_of_another_agent_are_refused_in_one_line(tmp_path: Path) -> None:
+    other = DDDQN(4, 2)
+    other.save_weights(tmp_path / "other.safetensors")
+    for agent in ({"type": "PPO"}, {"type": "DDDQN", "hidden": [8]}, {"type": "sb3:PPO"}):
+        plan = {"environment": {"id": "CartPole-v1"}, "agent": agent, "training": {"steps": 10}}
+        with pytest.raises(CheckpointError, match=r"^[^\n]*other.safetensors [^\n]*$"):
+            train(plan, num_envs=2, num_workers=0, run=tmp_path / "run", weights=tmp_path / "other.safetensors")
     assert not (tmp_path / "run").exists()
 
 

@@ -183,6 +183,11 @@ class _Job:
         """Everything that is needed, made before anything is written; so errors come first."""
         plan, recipe = self.plan, self.plan.environment.recipe
         curriculum = build_curriculum(plan)
+        if plan.training.steps is None and plan.training.minutes is None and curriculum.completed is None:
+            raise ConfigError(
+                f"training.steps is missing: this {type(curriculum).__name__} is never completed, so nothing else says when "
+                "it is over."
+            )
         external = external_names(curriculum) if recipe.has_opponents else []
         make = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
         self._try_evaluation()
