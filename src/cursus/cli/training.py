@@ -115,7 +115,7 @@ def _end_of(plan: Plan) -> str:
     ends += [] if training.minutes is None else [f"after {training.minutes:g} minutes"]
     if training.steps is None and (plan.phases or (plan.curriculum is not None and plan.curriculum.completed is not None)):
         ends.append("when its curriculum is completed")
-    return " or ".join(ends) or "with Ctrl-C: nothing sets another end (--steps would)"
+    return " or ".join(ends)
 
 
 def _told(now: Training) -> str:

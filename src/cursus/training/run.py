@@ -17,7 +17,7 @@ from cursus._files import Shape, make_folder, read_object
 from cursus.agents import Agent, OffPolicyAgent
 from cursus.config import read
 from cursus.errors import ConfigError, CursusError, SettingsError
-from cursus.metrics import Writer, check_outputs
+from cursus.metrics import Writer
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count
 from cursus.tasks import Discrete, Task
