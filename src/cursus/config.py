@@ -106,9 +106,10 @@ def _set(table: Any, key: str, value: Any, setting: str, types: Types) -> None:
         raise ConfigError(f"{setting!r}: there is no table to set {key!r} in.")
     if key == "type":
         return _change_type(table, _known_type(value, types), types)
-    known = _parameters(table["type"], types) if table.get("type") in types else table
-    if key not in known and "**" not in known:
-        raise ConfigError(f"{setting!r}: {unknown(key, known)}")
+    if table.get("type") in types:  # any other table may hold any key
+        known = _parameters(table["type"], types)
+        if key not in known and "**" not in known:
+            raise ConfigError(f"{setting!r}: {unknown(key, known)}")
     table[key] = value
     return None
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cursus.agents import DDDQN, SAC, Agent, Batch, ColouredNoise
-from cursus.errors import CheckpointError, ResultError, SettingsError, StateError
+from cursus.errors import CheckpointError, DivergedError, ResultError, SettingsError, StateError
 from cursus.runs.checkpoint import decode, encode
 
 ENVS = 16
@@ -283,3 +283,13 @@ def test_an_observation_that_is_not_finite_is_blamed_on_its_environment() -> Non
     with pytest.raises(ResultError, match="environment 1 gave an observation that is not finite"):
         agent.observe(seen, np.zeros(2, dtype=np.int64), np.zeros(2), then, flags, flags)
     assert agent.steps == 0
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_weights_that_are_no_numbers_are_not_saved(name: str) -> None:
+    agent = MAKERS[name](seed=1)
+    agent.state()
+    with torch.no_grad():
+        next(iter(next(iter(agent._networks().values())).parameters())).fill_(float("nan"))
+    with pytest.raises(DivergedError, match="a weight is nan"):
+        agent.state()

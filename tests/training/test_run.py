@@ -283,6 +283,18 @@ def test_a_resumed_self_play_training_equals_one_that_was_never_stopped(agent: s
         assert found[0][step]["evaluation/weak/success_rate"] == found[1][step]["evaluation/weak/success_rate"]
 
 
+def test_one_setting_of_an_environment_can_be_set_from_outside() -> None:
+    plan, _ = read_plan(config(), ["environment.settings.keep_mode=false", "environment.settings.fineness=3"])
+    assert plan.environment.settings == {"keep_mode": False, "fineness": 3}
+
+
+@pytest.mark.parametrize("wrong", [{"callbacks": [print]}, {"writers": [print]}])
+def test_what_is_no_callback_and_no_writer_is_refused_before_a_folder_is_made(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        train(config(), run=tmp_path / "run", **wrong)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_older_schema_knows_a_seed() -> None:
     assert read_plan({**OLD, "training": {**OLD["training"], "seed": 77}})[0].seed == 77  # type: ignore[dict-item]
 
@@ -530,3 +542,4 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "League" in cursus("explain", "runs/simple")
     assert "is not the folder of a training" in cursus("evaluate", "nowhere", expect=2)
     assert "name a configuration" in cursus("train", expect=2)
+    assert "--resume runs/simple" in cursus("train", "runs/simple", expect=2)

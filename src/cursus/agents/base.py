@@ -177,7 +177,12 @@ class Agent(ABC):
     # ---- saving
 
     def state(self) -> Tree:
-        """Weights, optimisers, stored steps, counters and random streams, as arrays and plain values."""
+        """Weights, optimisers, stored steps, counters and random streams, as arrays and plain values.
+
+        Weights that are no numbers any more are an error: nobody could go on from them.
+        """
+        if not all(bool(each.isfinite().all()) for net in self._networks().values() for each in net.parameters()):
+            raise diverged(self.updates, "a weight", float("nan"))
         return {
             "networks": {name: _arrays(net.state_dict()) for name, net in self._networks().items()},
             "optimisers": {name: _optimiser_state(each) for name, each in self._optimisers().items()},

@@ -41,6 +41,8 @@ def from_flags(
     """
     given = {"levels": levels, "stages": stages, "start": start, "threshold": threshold, "mixing": mixing, "held-out": held_out}
     named = [f"--{name}" for name, value in {"env": env, **given}.items() if value is not None]
+    if config is not None and config.is_dir():
+        raise ConfigError(f"{config} is a folder. If it is a run, go on with it by --resume {config}.")
     if config is not None or resume:
         if named:
             where = "a run goes on as it began" if resume else f"{config} says it: change it there, or with --set"

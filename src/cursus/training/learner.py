@@ -324,6 +324,8 @@ def train_agent(
         seed=seed,
         opponents=opponents,
     )
+    for callback in callbacks:
+        check_kind("callbacks", callback, Callback, "instances of subclasses of cursus.training.Callback")
     settings = LoopSettings(steps, minutes, report_every, checkpoint_every, seed, frozenset(clear_buffer_before))
     told = [*([] if opponents is None else [opponents]), *callbacks]
     return Loop(envs, learner, settings, run=run, callbacks=told, writers=writers).run()

@@ -294,6 +294,8 @@ def _typed(spec: Mapping[str, Any], agents: Mapping[str, Any]) -> dict[str, Any]
     for key, name in _TABLES.items():
         given = typed.get(key, {})
         typed[key] = {"type": name, **given} if isinstance(given, Mapping) else given
+    if isinstance(typed["environment"], Mapping):
+        typed["environment"] = {"settings": {}, **typed["environment"]}  # so that --set finds it
     if isinstance(typed.get("phases"), list):
         typed["phases"] = [_typed_phase(each) for each in typed["phases"]]
     return typed

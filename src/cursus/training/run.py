@@ -19,7 +19,7 @@ from cursus.config import read
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.metrics import Writer
 from cursus.runs.checkpoint import write_atomically
-from cursus.settings import check_count
+from cursus.settings import check_count, check_kind
 from cursus.tasks import Discrete, Task
 from cursus.training.build import (
     build_curriculum,
@@ -118,6 +118,10 @@ def train(
         writers: further writers of metrics; they stay open (default none).
         on_begin: called with plan and run folder when everything is made.
     """
+    for callback in callbacks:
+        check_kind("callbacks", callback, Callback, "instances of subclasses of cursus.training.Callback")
+    for writer in writers:
+        check_kind("writers", writer, Writer, "CsvWriter('metrics.csv')")
     if outputs:
         settings = [*settings, f"training.outputs={json.dumps(list(outputs))}"]
     if resume is None:

@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cursus.adapters._sb3_state import load_model, model_state
 from cursus.agents import load_policy
-from cursus.agents.base import no_such_weights
+from cursus.agents.base import diverged, no_such_weights
 from cursus.agents.sb3 import (
     ACTIVATIONS,
     ALGORITHMS,
@@ -171,7 +171,12 @@ class SB3Learner:
     # ---- saving
 
     def state(self) -> Tree:
-        """Weights, optimisers, replay buffer, counters, random streams and episodes under way, as arrays and plain values."""
+        """Weights, optimisers, replay buffer, counters, random streams and episodes under way, as arrays and plain values.
+
+        Weights that are no numbers any more are an error: nobody could go on from them.
+        """
+        if not all(bool(each.isfinite().all()) for each in self.model.policy.parameters()):
+            raise diverged(self.updates, "a weight", float("nan"))
         return {
             "model": model_state(self.model, replay_buffer=True),
             "updates": self.updates,
