@@ -29,9 +29,10 @@ def write(folder: Path, **change: Any) -> Path:
 
 def cursus(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cursus", "demo", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=140, check=False)
 
 
+@pytest.mark.timeout(300)
 def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path: Path) -> None:
     plan = write(tmp_path)
     done = cursus(tmp_path, "--config", str(plan))
