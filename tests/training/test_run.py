@@ -493,6 +493,9 @@ def test_another_environment_trains_with_a_curriculum_of_its_own(tmp_path: Path)
     done = train(plain, num_envs=2, num_workers=0, run=tmp_path / "plain")
     assert (done.steps, done.evaluations[-1].scores[0].successes) == (600, None)
     assert done.best is not None
+    rows = list(read_metrics(tmp_path / "plain" / "metrics.jsonl"))
+    assert rows
+    assert not any("rollout/success_rate" in row for row in rows), "nobody speaks of success"
     spec["environment"]["success_return"] = 15.0
     spec["evaluation"] = {"every": 0, "games": 4, "tasks": {"balance": {}}}
     result = train(spec, num_envs=2, num_workers=0, run=tmp_path / "again")

@@ -23,12 +23,18 @@ from cursus.statistics import wilson, z_of
 from cursus.teacher import Teacher
 from cursus.teacher.validation import needs_success
 from cursus.types import Decision, Episodes, IntArray, Outcome, Tree
+from cursus.vector.task_interface import EPISODE_KEYS, SUCCESS_KEYS
 
 if TYPE_CHECKING:
     from cursus.training.evaluations import Evaluation
 
 _ENTERED = {"phase": "next", "promotion": "to", "demotion": "to", "stage": "to"}
 _RECENT = 100
+_NOT_METRICS = {
+    *("terminal_observation", "TimeLimit.truncated", "episode", "decisions"),
+    *EPISODE_KEYS,
+    *(f"_{key}" for key in EPISODE_KEYS),
+}
 _SAME_INTERRUPT_S = 2.0
 _INTERRUPTS: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
@@ -131,7 +137,8 @@ class RecentEpisodes:
 
     def __init__(self, curriculum: Curriculum) -> None:
         self._curriculum = curriculum
-        self._is_told = needs_success(curriculum.needs, scored=False)  # otherwise an environment may be silent about success
+        self.is_told = needs_success(curriculum.needs, scored=False)
+        """Whether anybody speaks of success; where a curriculum does not need it, an environment may be silent."""
         self._won: deque[bool] = deque(maxlen=_RECENT)
         self._returns: deque[float] = deque(maxlen=_RECENT)
 
@@ -157,7 +164,7 @@ class RecentEpisodes:
     @property
     def success(self) -> tuple[float, float, float] | None:
         """The success rate of the last 100 episodes, and its 95 % interval; None while nobody speaks of success."""
-        if not self._won or not (self._is_told or any(self._won)):
+        if not self._won or not (self.is_told or any(self._won)):
             return None
         return (sum(self._won) / len(self._won), *wilson(sum(self._won), len(self._won), z_of(0.95)))
 
@@ -188,6 +195,16 @@ class Reporter:
         self._writers: list[Writer] = []
         self.reported = -1
         """The step of the newest row."""
+
+    def hear(self, infos: Mapping[str, Any], add: Callable[[Mapping[str, Any]], None]) -> None:
+        """Gather what environments say at the end of episodes; ids and names are no metrics.
+
+        Args:
+            infos: final infos, of one environment or of all.
+            add: how they are gathered: `infos.add` of this reporter, or its `add_vector`.
+        """
+        self.recent.is_told |= any(key in infos for key in SUCCESS_KEYS)
+        add({key: value for key, value in infos.items() if key not in _NOT_METRICS})
 
     def state(self) -> Tree:
         """What was gathered since the newest row, and when that was."""

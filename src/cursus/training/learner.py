@@ -21,7 +21,6 @@ from cursus.training.loop import Loop, LoopSettings
 from cursus.training.opponents import Opponents, PlayerViews
 from cursus.types import BoolArray, Tree
 from cursus.vector import Processes, Serial
-from cursus.vector.task_interface import EPISODE_KEYS
 
 _FIRST_LENGTH = 256
 
@@ -200,7 +199,7 @@ class AgentLearner:
         self._steps += self._num_envs
         self._steps_stored += self._num_envs if valid is None else int(np.count_nonzero(valid))
         if ended.any():
-            loop.reporter.infos.add_vector(_own_infos(infos.get("final_info") or {}))
+            loop.reporter.hear(infos.get("final_info") or {}, loop.reporter.infos.add_vector)
             self._belongs |= ended
         loop.stepped(self._steps, infos.get("decisions", ()))
         if ended.any():
@@ -265,12 +264,6 @@ def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any]
     for env in np.flatnonzero(ended).tolist():
         last[env] = infos["final_obs"][env]
     return last
-
-
-def _own_infos(infos: Mapping[str, Any]) -> dict[str, Any]:
-    """What the environments say themselves; ids and names are no metrics."""
-    ours = (*EPISODE_KEYS, *(f"_{key}" for key in EPISODE_KEYS))
-    return {key: value for key, value in infos.items() if key not in ours}
 
 
 def train_agent(

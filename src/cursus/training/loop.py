@@ -40,6 +40,8 @@ class LoopSettings:
     """Names of phases before which the replay buffer is emptied."""
     label_statistics: bool = True
     """Whether metrics are also told by label."""
+    success_told: bool = False
+    """Whether success is read in a way of its own, so that it is known even where infos do not speak of it."""
     outputs: Sequence[str] = ()
     """Further forms of the metrics in the run folder, such as `"tensorboard"`."""
 
@@ -113,6 +115,7 @@ class Loop:
         self._interrupt = Interrupt()
         before = _LAST_CALL.get(self.teacher)
         self.now, self.reporter = before or (Training(), Reporter(self.teacher, by_label=settings.label_statistics))
+        self.reporter.recent.is_told |= settings.success_told
         if before is None and self.teacher.caller_state is not None:
             with reading_state():
                 self._load(self.teacher.caller_state)

@@ -301,16 +301,17 @@ class _Prepared:
         evaluations = self._evaluations()
         begun = _Begun(self.job.write_record)
         own: list[Callback] = [*([] if self.opponents is None else [self.opponents]), evaluations, begun]
-        clear = frozenset(phase.name for phase in plan.phases[1:] if phase.clear_buffer)
+        environment = plan.environment
         settings = LoopSettings(
-            training.steps,
-            training.minutes,
-            training.report_every,
-            training.checkpoint_every,
-            plan.seed,
-            clear,
-            training.label_statistics,
-            training.outputs,
+            steps=training.steps,
+            minutes=training.minutes,
+            report_every=training.report_every,
+            checkpoint_every=training.checkpoint_every,
+            seed=plan.seed,
+            clear_buffer_before=frozenset(phase.name for phase in plan.phases[1:] if phase.clear_buffer),
+            label_statistics=training.label_statistics,
+            success_told=environment.success is not None or environment.success_return is not None,
+            outputs=training.outputs,
         )
         loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers)
         try:

@@ -19,13 +19,11 @@ from cursus.training.learner import ActionLog
 from cursus.training.loop import Loop
 from cursus.types import Tree
 from cursus.vector import Processes, Serial
-from cursus.vector.task_interface import EPISODE_KEYS
 
 if TYPE_CHECKING:
     from cursus.training.sb3.learner import SB3Learner
 
 _MOST_STEPS = 2**62
-_ADDED_TO_INFOS = ("terminal_observation", "TimeLimit.truncated", "episode", "decisions", *EPISODE_KEYS)
 
 
 def learn(learner: SB3Learner, loop: Loop) -> None:
@@ -127,7 +125,7 @@ class _LoopCallback(BaseCallback):
         decisions = []
         for env in np.flatnonzero(self.locals["dones"]).tolist():
             info = self.locals["infos"][env]
-            self._loop.reporter.infos.add({key: value for key, value in info.items() if key not in _ADDED_TO_INFOS})
+            self._loop.reporter.hear(info, self._loop.reporter.infos.add)
             decisions += info.get("decisions", ())
         self._loop.stepped(self.num_timesteps, decisions)
         self._loop.report_if_due()
