@@ -133,3 +133,11 @@ def test_what_is_printed_as_next_can_be_pasted(here: Path) -> None:
     for command in (commands[0], commands[2]):
         code, _, err = call(here, *command)
         assert code == 0, err
+
+
+def test_a_training_without_an_update_says_why(here: Path) -> None:
+    few = ("--set", "training.learning_starts=1000000", "--num-envs", "2", "--num-workers", "0", "--run", "short")
+    code, out, err = call(here, "train", "game.json", *few)
+    assert code == 0, err
+    assert "Nothing was learned" in out
+    assert "learning_starts" in out

@@ -16,6 +16,7 @@ from cursus.agents import PPO, load_policy
 from cursus.errors import ConfigError, DivergedError, EnvError, MetricsWarning, ResultError
 from cursus.training import train
 from cursus.training.evaluate import evaluate
+from cursus.training.plan import read_plan
 
 ACTIONS: dict[str, spaces.Space[Any]] = {
     "choices": spaces.Discrete(3),
@@ -148,3 +149,15 @@ def test_an_evaluation_of_endless_episodes_ends_and_says_what_to_do(tmp_path: Pa
     assert load_policy(tmp_path / "run" / "weights" / "last.safetensors")
     with pytest.raises(EnvError, match="time limit"):
         evaluate(PPO(3, num_actions=3, num_envs=1).freeze(), lambda: Odd(fault="endless"), {"it": [None]}, games=1)
+
+
+def test_an_agent_that_cannot_do_the_actions_of_an_environment_is_refused_with_those_that_can(tmp_path: Path) -> None:
+    spec = {"environment": {"id": "CartPole-v1"}, "agent": {"type": "SAC"}, "training": {"steps": 10}}
+    with pytest.raises(ConfigError, match=r"SAC needs continuous actions, not Discrete\(2\)\. .*PPO"):
+        train(spec, run=tmp_path / "run", num_workers=0)
+
+
+def test_a_file_that_names_no_agent_is_trained_with_ppo() -> None:
+    plan, written = read_plan({"environment": {"id": "CartPole-v1"}, "training": {"steps": 10}})
+    assert plan.agent.name == "PPO"
+    assert written["agent"] == {"type": "PPO"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +182,7 @@ def test_what_is_wrong_with_an_old_configuration_is_said_before_anything_starts(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"phases": [], "training": {}}, "training.steps is missing"),
+        ({"phases": [], "training": {}}, "training.steps is missing.*--steps 50000"),
         ({"phases": [{"name": "a"}], "training": {}}, "training.steps is missing: this Phases is never completed"),
         ({"phases": [], "training": {}, "curriculum": {"type": "Uniform", "tasks": ["a", "b"]}}, "this Uniform is never"),
         ({"curriculum": {"type": "Uniform", "tasks": {"type": "Discrete", "n": 2}}}, "either phases or a curriculum"),
@@ -231,6 +233,14 @@ def test_what_is_wrong_with_a_configuration_is_said_before_anything_starts(
     with pytest.raises(CursusError, match=message):
         train({**config(), **change}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("page", "curriculum"), [("training", "Staged"), ("tasks", "Pool")])
+def test_files_that_the_documentation_shows_are_understood(page: str, curriculum: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    shown = [block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[environment]" in block]
+    plans = [read_plan(tomllib.loads(block))[0] for block in shown]
+    assert [type(plan.curriculum).__name__ for plan in plans] == [curriculum]
 
 
 def test_weights_and_outputs_that_are_not_there_are_told_before_a_folder_is_made(tmp_path: Path) -> None:

@@ -368,7 +368,12 @@ def train(
     resume: Annotated[Path | None, _optional("RUN", "Go on with this run, from its newest checkpoint.")] = None,
     settings: Overrides = [],  # noqa: B006 – tyro reads it, nothing writes it
     algo: Annotated[
-        str | None, _optional("STR", "What learns: DDDQN, SAC, PPO; sb3:PPO, sb3:SAC, … of SB3; sb3:TQC, … of sb3-contrib.")
+        str | None,
+        _optional(
+            "STR",
+            "What learns: DDDQN, SAC, PPO; sb3:PPO, sb3:SAC, … of SB3; sb3:TQC, … of sb3-contrib.",
+            "the file's, else PPO",
+        ),
     ] = None,
     env: Annotated[str | None, _optional("ID", "Instead of a file: an environment, such as my_game:Env-v0.")] = None,
     levels: Annotated[Path | None, _optional("FOLDER", "With --env: levels to practise, a sub-folder for each stage.")] = None,
@@ -381,7 +386,9 @@ def train(
     held_out: Annotated[
         str | None, _optional("FOLDER", "Levels that are only evaluated in.", "held_out among the levels, if it is there")
     ] = None,
-    steps: Annotated[int | None, _optional("INT", "Steps of environments.", "until the curriculum is completed")] = None,
+    steps: Annotated[
+        int | None, _optional("INT", "Steps of all environments; with --resume in all.", "until the curriculum is completed")
+    ] = None,
     seed: Annotated[int | None, _optional("INT", "Everything follows from it.", "0")] = None,
     begin_from: Annotated[
         Path | None, _optional("PATH", "Begin with these weights: a file, or the best ones of a run.", name="from")

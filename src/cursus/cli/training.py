@@ -177,6 +177,12 @@ def run_training(
 def _tell(console: Console, result: TrainResult, trust: str) -> None:
     counted = f"{result.steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
     console.print(f"[b]{literal(result.run_name)}[/b]: {counted}; mean return {result.mean_return:.2f}")
+    if not result.updates:
+        console.print(
+            "Nothing was learned: it ended before the first update. Off-policy agents begin after training.learning_starts "
+            "steps, PPO learns after every agent.n_steps of each environment.",
+            soft_wrap=True,
+        )
     if result.best is not None:
         console.print(_table(result.best.scores, "The best weights, in episodes that they were not chosen by"))
     plot = draw(result.run)

@@ -10,7 +10,6 @@ from cursus.errors import ConfigError
 from cursus.settings import unknown
 
 MIXINGS = {"adaptive": {"type": "AdaptiveMixing"}, "none": {"type": "NoMixing"}}
-_AGENT = "PPO"
 _HELD_OUT = "held_out"
 
 
@@ -52,7 +51,7 @@ def from_flags(
         if named:
             raise ConfigError(f"{named[0]} needs --env, the id of an environment, such as --env cursus/Keys-v0.")
         return None
-    spec: dict[str, Any] = {"environment": {"id": env}, "agent": {"type": _AGENT}}
+    spec: dict[str, Any] = {"environment": {"id": env}}
     if any(value is not None for value in given.values()):
         spec["curriculum"] = _curriculum(levels, stages, start, threshold, mixing, held_out)
     return spec

@@ -167,8 +167,9 @@ class Levels(TaskSpace):
             names = list(self._stages)
             raise TaskError(
                 f"the names of the stages in {self._folder} do not say which is the easiest. Say it, easiest first: "
-                f"Levels({str(self._folder)!r}, stages={names!r}) in the order that you mean, or a file {self._folder / ORDER} "
-                f"with a name per line, or numbers in the names, such as 1_{names[0]}."
+                f"Levels({str(self._folder)!r}, stages={names!r}) in the order that you mean "
+                f"(cursus train: --stages {','.join(names)}), or a file {self._folder / ORDER} with a name per line, "
+                f"or numbers in the names, such as 1_{names[0]}."
             )
 
     def _check_names(self) -> None:

@@ -69,7 +69,11 @@ class OwnAgent:
         views = PlayerViews(env.observation_space, env.action_space, players=players)
         sizes = {"num_actions": views.num_actions} if views.num_actions else {"action_size": views.action_size}
         if not {*sizes} & {*inspect.signature(self.kind).parameters}:
-            raise ConfigError(f"{self.name} needs {'discrete' if self.discrete else 'continuous'} actions.")
+            kind = "discrete" if self.discrete else "continuous"
+            raise ConfigError(
+                f"{self.name} needs {kind} actions, not {env.action_space}. PPO takes both; "
+                f"{'SAC' if self.discrete else 'DDDQN'} is for actions like these."
+            )
         made: Any = self.kind
         try:
             agent: Agent = made(views.observation_size, num_envs=num_envs, device=device, seed=seed, **sizes, **self.settings)
@@ -225,7 +229,10 @@ class Plan:
         if self.phases and self.curriculum is not None:
             raise ConfigError("a training has either phases or a curriculum, not both.")
         if self.curriculum is None and not self.phases and self.training.steps is None and self.training.minutes is None:
-            raise ConfigError("training.steps is missing: without a curriculum nothing else says when it is over.")
+            raise ConfigError(
+                "training.steps is missing: without a curriculum nothing else says when it is over. Give it, "
+                "such as --steps 50000, or training.minutes."
+            )
         if not self.phases and self.training.reward_scale != 1.0:
             raise ConfigError("training.reward_scale is for phases: the tasks of a curriculum have weights of their own.")
         check_seed(self.seed)
@@ -287,7 +294,7 @@ def _recipe_of(spec: Mapping[str, Any], settings: Sequence[str]) -> Recipe:
 
 def _typed(spec: Mapping[str, Any], agents: Mapping[str, Any]) -> dict[str, Any]:
     """The same with the type of each table written down."""
-    typed: dict[str, Any] = {"type": "Plan", **spec}
+    typed: dict[str, Any] = {"type": "Plan", "agent": {"type": PPO.__name__}, **spec}
     agent = typed.get("agent")
     if isinstance(agent, Mapping) and str(agent.get("type")) not in agents:
         raise ConfigError(f"config.agent.type: {config.unknown(str(agent.get('type')), agents)}")
