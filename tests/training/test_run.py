@@ -551,6 +551,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (tmp_path / video["video"]).read_bytes()[:3] == b"GIF"
     again = json.loads(cursus("train", "--resume", "runs/simple", "--num-workers", "1", "--set", "training.steps=1", "--json"))
     assert again["completed"] is True
+    assert "This run is over" in cursus("train", "--resume", "runs/simple", "--num-workers", "1")
     assert "all as recorded" in cursus("replay", "runs/simple")
     assert "League" in cursus("explain", "runs/simple")
     assert "is not the folder of a training" in cursus("evaluate", "nowhere", expect=2)

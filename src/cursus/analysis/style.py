@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -108,7 +109,9 @@ def save(figure: Any, path: Path) -> Path:
     """Write the `figure` to `path`, in the format that its ending names."""
     drawn = BytesIO()
     try:
-        figure.savefig(drawn, format=path.suffix.lstrip(".") or "png")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "constrained_layout not applied")  # a legend with more names than there is room
+            figure.savefig(drawn, format=path.suffix.lstrip(".") or "png")
     except ValueError as error:
         raise LedgerError(f"{path} cannot be drawn: {error}.") from None
     write_atomically(path, drawn.getvalue(), durable=False)

@@ -55,6 +55,7 @@ class LiveTraining(Callback):
         self._told: Evaluation | None = None
         self._unit, self._total = "steps", 0
         self._run: Path | None = None
+        self._steps: int | None = None
         self.trust = ""
         """What a command on this run needs, if it names code of others."""
 
@@ -67,7 +68,7 @@ class LiveTraining(Callback):
 
     def begin(self, plan: Plan, run: Path) -> None:
         """The training is about to begin."""
-        self._run = run
+        self._run, self._steps = run, plan.training.steps
         self.trust = " --trust" if code_of(plan) else ""
         episodes = [phase.episodes for phase in plan.phases]
         if plan.training.steps is not None:
@@ -77,6 +78,11 @@ class LiveTraining(Callback):
         self._task = self._bar.add_task("warming up", total=self._total or None, told="")
         self.say(f"{literal(plan.agent.name)} in {literal(plan.environment.id)}; everything goes to [b]{literal(str(run))}[/b]")
         self.say(f"It ends {_end_of(plan)}.")
+
+    def on_start(self, now: Training) -> None:
+        """Say it, if there is nothing left to do."""
+        if now.steps and (now.completed if self._steps is None else now.steps >= self._steps):
+            self.say(f"This run is over, after {now.steps:,} steps. With --steps N it goes on until N are done.")
 
     def on_report(self, now: Training) -> None:
         """A row of metrics has come."""
