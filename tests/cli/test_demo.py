@@ -72,5 +72,9 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
     wait_until(lambda: list(tmp_path.glob("runs/demo/*/train.json")), "the record of a training")
     os.kill(process.pid, signal.SIGINT)
     process.wait(30)
-    left = subprocess.run(["pgrep", "-f", str(plan.parent)], capture_output=True, text=True, check=False).stdout.split()
-    assert [pid for pid in left if Path(f"/proc/{pid}/cwd").resolve() == tmp_path] == []
+
+    def left() -> list[str]:
+        found = subprocess.run(["pgrep", "-f", str(plan.parent)], capture_output=True, text=True, check=False).stdout.split()
+        return [pid for pid in found if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]
+
+    wait_until(lambda: not left(), "the end of every process: workers end with whom they work for")
