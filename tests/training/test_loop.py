@@ -68,7 +68,7 @@ def test_an_agent_learns_and_is_promoted() -> None:
 
 
 @pytest.mark.parametrize("num_envs", [1, 4, 16])
-@pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 0.5, 2.0])
 def test_the_replay_ratio_is_the_same_for_any_number_of_environments(num_envs: int, ratio: float) -> None:
     envs, learner = make(num_envs), agent(num_envs)
     result = train(envs, learner, steps=320, updates_per_env_step=ratio, learning_starts=160)

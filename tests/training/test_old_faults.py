@@ -131,6 +131,32 @@ def test_a_mixture_is_drawn_for_every_episode_and_environment(num_envs: int) -> 
     envs.close()
 
 
+@pytest.mark.parametrize("steps", [None, 1200])
+def test_a_training_ends_with_its_curriculum_or_goes_on_until_its_steps_are_done(steps: int | None) -> None:
+    envs, learner = make(4, phases(drills(), episodes=20)), agent(4)
+    now = train_agent(envs, learner, steps=steps, learning_starts=10**6)
+    envs.close()
+    assert now.completed
+    assert now.steps == steps if steps else now.steps < 1200
+
+
+def test_a_stage_that_has_graduated_is_named_while_the_training_goes_on() -> None:
+    staged = cursus.Staged(["only"], gate=cursus.Wilson(threshold=0.6))
+    envs = cursus.make_vec(
+        "CartPole-v1",
+        4,
+        curriculum=staged,
+        set_task="ignore",
+        success=lambda info: True,
+        autoreset="same_step",
+        num_workers=0,
+        seed=1,
+    )
+    now = train_agent(envs, agent(4), steps=4000, learning_starts=10**6)
+    envs.close()
+    assert (now.steps, now.completed, now.phase) == (4000, True, "only (graduated)")
+
+
 def test_checkpoints_are_written_at_fixed_steps_and_once(tmp_path: Path) -> None:
     for num_envs in (1, 3, 8):
         run = tmp_path / str(num_envs)
