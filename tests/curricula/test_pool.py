@@ -95,7 +95,7 @@ def test_a_task_in_the_slot_of_an_evicted_one_inherits_nothing_of_what_was_said_
         elif decision.kind == "focus":
             assert set(decision.evidence["before"]) <= focused
             focused = set(decision.evidence["tasks"])
-    assert evicted_in_focus > 5
+    assert evicted_in_focus > 0
 
 
 def test_a_task_in_the_slot_of_an_evicted_one_inherits_none_of_its_results() -> None:

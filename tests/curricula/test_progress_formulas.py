@@ -228,7 +228,7 @@ def weighted_line(history: list[float], window: int) -> tuple[float, float, floa
 def test_trend_is_a_weighted_regression(history: list[float], window: int) -> None:
     measure = Trend(window=window)
     curriculum = taught(measure, [history])
-    line = measure._line(curriculum._notes, curriculum.counts, curriculum._scale.current)
+    line = measure._line(curriculum._notes, curriculum.counts, curriculum._shared.current)
     slope, error, level = weighted_line(history, window)
     assert line.slope[0] == pytest.approx(slope, abs=1e-8)
     assert line.error[0] == pytest.approx(error * math.sqrt(line.variance[0]), rel=1e-6)
@@ -242,5 +242,5 @@ def test_the_standard_error_of_a_trend_is_honest() -> None:
     curriculum = cursus.LearningProgress(2000, progress=measure)
     for n in range(120):
         curriculum.update(cursus.Episodes.of(rng.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
-    line = measure._line(curriculum._notes, curriculum.counts, curriculum._scale.current)
+    line = measure._line(curriculum._notes, curriculum.counts, curriculum._shared.current)
     assert np.std(line.slope / line.error) == pytest.approx(1.0, abs=0.06)

@@ -14,8 +14,18 @@ TASKS = np.zeros(BLOCK, dtype=np.int64)
 SPREAD = np.linspace(0.0, 1.0, BLOCK)
 
 
-def block(estimator: ResultScaleEstimator, values: np.ndarray, noise: float) -> bool:
-    estimator.add(values, TASKS, lambda tasks: np.full(len(tasks), noise))
+class Estimator(ResultScaleEstimator):
+    """One for tasks whose results have all the same `noise`."""
+
+    noise = 0.0
+
+    def __init__(self, *, bounded: bool) -> None:
+        super().__init__(lambda notes, counts: np.full(len(counts), self.noise), bounded=bounded)
+
+
+def block(estimator: Estimator, values: np.ndarray, noise: float) -> bool:
+    estimator.noise = noise
+    estimator.add(values, np.ones(BLOCK), TASKS, np.zeros((1, 1)), np.zeros(1, dtype=np.int64))
     return estimator.has_changed()
 
 
@@ -27,7 +37,7 @@ def test_a_quarter_more_or_less_is_a_move(factor: float, moved: bool) -> None:
 
 @pytest.mark.parametrize(("noise", "changed"), [(0.25, False), (0.30, False), (0.32, True), (0.21, False), (0.19, True)])
 def test_noise_that_has_moved_by_a_quarter_is_another_scale(noise: float, changed: bool) -> None:
-    estimator = ResultScaleEstimator(bounded=True)  # begins with a noise of 0.25
+    estimator = Estimator(bounded=True)  # begins with a noise of 0.25
     assert block(estimator, SPREAD, noise) is changed
     assert estimator.current.noise == pytest.approx(noise if changed else 0.25)
     assert estimator.current.width == 1.0
@@ -35,7 +45,7 @@ def test_noise_that_has_moved_by_a_quarter_is_another_scale(noise: float, change
 
 @pytest.mark.parametrize(("factor", "changed"), [(1.0, False), (1.2, False), (1.3, True), (0.85, False), (0.75, True)])
 def test_a_width_that_has_moved_by_a_quarter_is_another_scale(factor: float, changed: bool) -> None:
-    estimator = ResultScaleEstimator(bounded=False)
+    estimator = Estimator(bounded=False)
     assert block(estimator, 10.0 * SPREAD, noise=1.0)
     before = estimator.current.width
     kept = (1.0 - 1.0 / 500) ** BLOCK
@@ -47,7 +57,7 @@ def test_a_width_that_has_moved_by_a_quarter_is_another_scale(factor: float, cha
 
 def test_all_tasks_are_weighed_again_when_results_get_noisier_by_half() -> None:
     """The task that is never practised again has its weight from the scale alone."""
-    curriculum = cursus.LearningProgress(2, signal="return")
+    curriculum = cursus.LearningProgress(2, progress=cursus.curricula.Trend(), signal="return")
     rng = np.random.default_rng(0)
     ticket = 0
 

@@ -5,7 +5,16 @@ from cursus.curricula.league import League
 from cursus.curricula.mixture import Mixture
 from cursus.curricula.phases import Phase, Phases, Practice
 from cursus.curricula.pool import Pool
-from cursus.curricula.progress import Bidirectional, LearningProgress, LegacyMain, LegacyVMin, Progress, Scatter, Trend
+from cursus.curricula.progress import (
+    Bidirectional,
+    ExpectedGain,
+    LearningProgress,
+    LegacyMain,
+    LegacyVMin,
+    Progress,
+    Scatter,
+    Trend,
+)
 from cursus.curricula.staged import (
     AdaptiveMixing,
     EProcess,
@@ -29,6 +38,7 @@ __all__ = [
     "Curriculum",
     "EProcess",
     "Evidence",
+    "ExpectedGain",
     "FixedMixing",
     "ForgettingWatch",
     "Gate",

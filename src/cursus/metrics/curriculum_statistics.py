@@ -10,7 +10,7 @@ import numpy as np
 from cursus.curricula import Curriculum
 from cursus.errors import StateError
 from cursus.settings import check_count
-from cursus.statistics import gini, normalised_entropy
+from cursus.statistics import effective_number, gini, normalised_entropy
 from cursus.tasks import TaskSpace
 from cursus.types import Decision, Episodes, FloatArray, IntArray, Outcome, TaskSample, Tree
 
@@ -230,10 +230,7 @@ class CurriculumStatistics:
 def _effective_tasks(sample: TaskSample) -> float:
     """e to the power of the entropy of all shares, as it is estimated from those of some tasks; never more than all."""
     shares = sample.weights[sample.weights > 0]
-    if not len(shares):
-        return 0.0
-    entropy = -(shares * np.log(shares)).sum() * sample.total / len(sample.weights)
-    return float(np.exp(min(entropy, np.log(sample.total))))
+    return effective_number(shares) * sample.total / len(sample.weights) if len(shares) else 0.0
 
 
 class LabelTable:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula import Curriculum
-from cursus.curricula.progress import ResultScale
-from cursus.curricula.progress.base import BLOCK, has_moved, noise_after
+from cursus.curricula.progress.base import BLOCK
+from cursus.curricula.progress.expected_gain import ExpectedGain, Watch
 from cursus.curricula.progress.learning_progress import LearningProgress
 from cursus.errors import SettingsError
 from cursus.randomness import Purpose, TicketStream, check_seed
@@ -127,7 +127,7 @@ class _ManyCurricula(ABC):
     def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
         """Tasks of shape `(students, batch)`."""
 
-    def update(self, tasks: IntArray, values: FloatArray) -> None:  # noqa: B027 – most do not learn
+    def update(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:  # noqa: B027 – most do not learn
         """Learn from results of this shape."""
 
 
@@ -158,19 +158,16 @@ class _Progress(_ManyCurricula):
     needs = ("floor", "position", "tasks")
 
     def __init__(self, students: int, tasks: int) -> None:
-        one = LearningProgress(tasks)
-        self._one, self._measure = one, one.progress
+        self._measure = ExpectedGain()
+        self._one = LearningProgress(tasks, progress=self._measure)
+        self._watch = Watch(self._measure, tasks, bounded=True, groups=students)
         self._students, self._tasks = students, tasks
-        self._floor = one.floor
         self._notes = np.zeros((self._measure.columns, students * tasks))
         self._counts = np.zeros(students * tasks, dtype=np.int64)
-        self._noise = np.full(students, ResultScale().noise)
-        self._average = np.zeros(students)
-        width = -(-tasks // _ROW) * _ROW
-        self._weights = np.zeros((students, width))
+        self._weights = np.zeros((students, -(-tasks // _ROW) * _ROW))
         self._references = np.ones(students)
         self._offsets = np.arange(students)[:, None] * tasks
-        self._block = np.zeros((students, BLOCK), dtype=np.int64)
+        self._block = np.zeros((students, self._watch.every), dtype=np.int64)
         self._episodes = 0
         self._weigh(np.arange(students))
 
@@ -179,49 +176,40 @@ class _Progress(_ManyCurricula):
         left = random["position"] * self._weights.sum(axis=1)[:, None]
         tasks = np.count_nonzero(sums[:, None, :] <= left[:, :, None], axis=2)
         tasks = np.minimum(tasks, self._tasks - 1)
-        drawn: IntArray = np.where(random["floor"] < self._floor, random["tasks"], tasks)
+        drawn: IntArray = np.where(random["floor"] < self._one.floor, random["tasks"], tasks)
         return drawn
 
-    def update(self, tasks: IntArray, values: FloatArray) -> None:
-        indices = self._offsets + tasks
+    def update(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
+        every, indices = self._watch.every, self._offsets + tasks
+        changed = [indices.reshape(-1)]
         for turn in range(tasks.shape[1]):  # one episode of every student at a time: no task occurs twice
             now = indices[:, turn]
             self._counts[now] += 1
-            self._notes[:, now] = self._measure.learn(tuple(self._notes[:, now]), self._counts[now], values[:, turn])
-        start = self._episodes % BLOCK
-        self._block[:, start : start + tasks.shape[1]] = tasks
-        self._episodes += tasks.shape[1]
-        self._weigh_some(np.repeat(np.arange(self._students), tasks.shape[1]), tasks.reshape(-1))
-        if self._episodes % BLOCK == 0:
-            self._follow_scale()
+            notes = tuple(self._notes[:, now])
+            self._notes[:, now] = self._measure.learn(notes, self._counts[now], values[:, turn], lengths[:, turn])
+            self._block[:, self._episodes % every] = now
+            self._episodes += 1
+            if self._episodes % every == 0:
+                changed.append(self._look())
+        self._weigh_some(np.unique(np.concatenate(changed)))
 
-    def _weigh_some(self, students: IntArray, tasks: IntArray) -> None:
-        indices = students * self._tasks + tasks
-        scale: Any = ResultScale(noise=self._noise[students])  # type: ignore[arg-type]  # one number for each
-        scores = self._measure.scores(self._notes[:, indices], self._counts[indices], scale)
+    def _look(self) -> IntArray:
+        seen, times = np.unique(self._block, return_counts=True)
+        self._watch.look(seen, times, self._notes, self._counts)
+        if self._episodes % self._one.look_every == 0:
+            self._weigh(self._watch.changed_groups())
+        return seen
+
+    def _weigh_some(self, indices: IntArray) -> None:
+        students, tasks = np.divmod(indices, self._tasks)
+        scores = self._measure.scores(self._notes[:, indices], self._counts[indices], self._watch.current.of(students))
         self._weights[students, tasks] = self._one.weight_of(scores, self._references[students])
 
     def _weigh(self, students: IntArray) -> None:
-        scale: Any = ResultScale(noise=self._noise[students])  # type: ignore[arg-type]
-        blank = np.zeros((self._measure.columns, len(students))), np.zeros(len(students), dtype=np.int64)
-        self._references[students] = self._measure.scores(*blank, scale)
-        every = np.repeat(students, self._tasks), np.tile(np.arange(self._tasks), len(students))
-        self._weigh_some(*every)
-
-    def _follow_scale(self) -> None:
-        moved = [student for student in range(self._students) if self._noise_moved(student)]
-        if moved:
-            self._weigh(np.array(moved))
-
-    def _noise_moved(self, student: int) -> bool:
-        indices = student * self._tasks + np.unique(self._block[student])
-        found = self._measure.noise(self._notes[:, indices], self._counts[indices])
-        self._average[student] = noise_after(self._average[student], found)
-        noise = self._average[student] or self._noise[student]
-        if has_moved(noise, self._noise[student]):
-            self._noise[student] = noise
-            return True
-        return False
+        if len(students):
+            blank = np.zeros((self._measure.columns, len(students))), np.zeros(len(students), dtype=np.int64)
+            self._references[students] = self._measure.scores(*blank, self._watch.current.of(students))
+            self._weigh_some((self._offsets[students] + np.arange(self._tasks)).reshape(-1))
 
 
 VECTORISED = ("uniform", "learning_progress", *ORACLES)
@@ -304,7 +292,9 @@ def _simulate_many(
         mastered[(mastered < 0) & known[:, learnable].all(axis=1)] = done
         tasks = curricula.draw(random, students)
         wasted += np.count_nonzero(special[tasks] | np.take_along_axis(known, tasks, axis=1), axis=1)
-        curricula.update(tasks, students.play(tasks, random["luck"]))
+        won = random["luck"] < students.success_rates(tasks)
+        lengths = np.where(won, world.lengths[tasks], world.failure_lengths[tasks])
+        curricula.update(tasks, students.play(tasks, random["luck"]), lengths)
         students.practise(tasks)
         np.add.at(practised, (rows, tasks), 1)
         done += num_envs

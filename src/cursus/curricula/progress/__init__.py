@@ -2,12 +2,14 @@
 
 from cursus.curricula.progress.base import Progress, ResultScale
 from cursus.curricula.progress.bidirectional import Bidirectional, Scatter
+from cursus.curricula.progress.expected_gain import ExpectedGain
 from cursus.curricula.progress.learning_progress import LearningProgress
 from cursus.curricula.progress.legacy import LegacyMain, LegacyVMin
 from cursus.curricula.progress.trend import Trend
 
 __all__ = [
     "Bidirectional",
+    "ExpectedGain",
     "LearningProgress",
     "LegacyMain",
     "LegacyVMin",

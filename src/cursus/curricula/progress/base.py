@@ -40,34 +40,92 @@ class ResultScale:
     bounded: bool = True
 
 
-class ResultScaleEstimator:
-    """Estimates the scale from averages over blocks of results, so that it makes no difference how results are batched.
+class Shared(ABC):
+    """What is learned from the results of all tasks together; in blocks, so that it makes no difference how they are batched.
 
-    `current` stays the same until the estimate has moved by a quarter; then every score has to be computed again.
+    Args:
+        every: results in a block.
     """
 
-    def __init__(self, *, bounded: bool) -> None:
-        self.current = ResultScale(bounded=bounded)
+    current: Any
+    """What `Progress.scores` is given; stays the same until `has_changed`."""
+    gathering: bool = False
+    """Whether results are only gathered so far, and enter the notes when the first block is full."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self._values, self._lengths = np.zeros(every), np.zeros(every)
+        self._tasks = np.zeros(every, dtype=np.int64)
+        self._filled = 0
+
+    def clip(self, values: FloatArray) -> FloatArray:
+        """The results as they are to be entered."""
+        return values
+
+    def add(self, values: FloatArray, lengths: FloatArray, tasks: IntArray, notes: FloatArray, counts: IntArray) -> IntArray:
+        """Take in results that do not go beyond this block. At its end, look at it; the tasks in it, if it was looked at."""
+        rows = slice(self._filled, self._filled + len(values))
+        self._values[rows], self._lengths[rows], self._tasks[rows] = values, lengths, tasks
+        self._filled = rows.stop % self.every
+        if self._filled:
+            return np.empty(0, dtype=np.int64)
+        seen, times = np.unique(self._tasks, return_counts=True)
+        self.look(seen, times, notes, counts)
+        return seen
+
+    def newest_block(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """The results of the block that has just become full, their lengths, and their tasks."""
+        return self._values.copy(), self._lengths.copy(), self._tasks.copy()
+
+    @abstractmethod
+    def look(self, tasks: IntArray, times: IntArray, notes: FloatArray, counts: IntArray) -> None:
+        """Learn from a block in which these tasks came so many times; their notes may be changed in place."""
+
+    @abstractmethod
+    def has_changed(self) -> bool:
+        """Whether what was learned has left `current` behind; then `current` is new, and all scores are."""
+
+    def state(self) -> Tree:
+        """The block that has begun."""
+        begun = slice(self._filled)
+        return {
+            "values": self._values[begun].copy(),
+            "lengths": self._lengths[begun].copy(),
+            "tasks": self._tasks[begun].copy(),
+        }
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+        values, lengths, tasks = take(state, "values", "lengths", "tasks")
+        if not len(values) == len(lengths) == len(tasks) < self.every:
+            raise StateError("this is not a block of results of a curriculum with these settings.")
+        self._filled = len(values)
+        begun = slice(self._filled)
+        self._values[begun], self._lengths[begun], self._tasks[begun] = values, lengths, tasks
+
+
+class ResultScaleEstimator(Shared):
+    """Estimates the scale of results from averages over blocks; it changes when the estimate has moved by a quarter."""
+
+    def __init__(self, noise_of: Callable[[FloatArray, IntArray], FloatArray | None], *, bounded: bool) -> None:
+        super().__init__(BLOCK)
+        self.current: ResultScale = ResultScale(bounded=bounded)
+        self._noise_of = noise_of
         self._averages = np.zeros(1 + len(_QUANTILES))  # share seen so far, quantiles of results
         self._noise = 0.0
         self._usual = (0.0, 1.0) if bounded else (-_EDGE, _EDGE)
-        self._values = np.zeros(BLOCK)
-        self._tasks = np.zeros(BLOCK, dtype=np.int64)
-        self._filled = 0
+        self.gathering = not bounded
 
     def clip(self, values: FloatArray) -> FloatArray:
         """What lies far outside the usual counts as its edge: one crash must not bend a task's trend for ever."""
         return values if self.current.bounded else np.clip(values, *self._usual)
 
-    def add(self, values: FloatArray, tasks: IntArray, noise_of: Callable[[IntArray], FloatArray | None]) -> None:
-        """Take in results that do not go beyond this block; at its end, average."""
-        stop = self._filled + len(values)
-        self._values[self._filled : stop], self._tasks[self._filled : stop] = values, tasks
-        self._filled = stop % BLOCK
-        if self._filled == 0:
-            self._noise = noise_after(self._noise, noise_of(np.unique(self._tasks)))
-            if not self.current.bounded:
-                self._average_quantiles()
+    def look(self, tasks: IntArray, times: IntArray, notes: FloatArray, counts: IntArray) -> None:
+        """Average the noise of these tasks, and the quantiles of results."""
+        self._noise = noise_after(self._noise, self._noise_of(notes[:, tasks], counts[tasks]))
+        if not self.current.bounded:
+            self._average_quantiles()
+            self.gathering = False
 
     def _average_quantiles(self) -> None:
         seen = np.array([1.0, *np.quantile(self._values, _QUANTILES)])
@@ -75,15 +133,6 @@ class ResultScaleEstimator:
         if width := self._width():
             _, low, _, _, high, _ = self._quantiles()
             self._usual = (low - _FAR_OUT * width, high + _FAR_OUT * width)
-
-    @property
-    def gathering(self) -> bool:
-        """Whether the usual range is not known yet: until the first block of unbounded results is full."""
-        return not self.current.bounded and self._averages[0] == 0
-
-    def newest_block(self) -> tuple[FloatArray, IntArray]:
-        """The results of the block that has just become full, and their tasks."""
-        return self._values.copy(), self._tasks.copy()
 
     def _quantiles(self) -> list[float]:
         """The quantiles of results, averaged."""
@@ -108,24 +157,23 @@ class ResultScaleEstimator:
     def state(self) -> Tree:
         """The averages, and the block that has begun."""
         return {
+            "block": super().state(),
             "current": [self.current.width, self.current.noise],
             "averages": self._averages.copy(),
             "noise": self._noise,
             "usual": list(self._usual),
-            "values": self._values[: self._filled].copy(),
-            "tasks": self._tasks[: self._filled].copy(),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state."""
-        current, averages, noise, usual, values, tasks = take(state, "current", "averages", "noise", "usual", "values", "tasks")
-        if np.shape(averages) != self._averages.shape or len(values) != len(tasks) or len(values) >= BLOCK:
+        block, current, averages, noise, usual = take(state, "block", "current", "averages", "noise", "usual")
+        if np.shape(averages) != self._averages.shape:
             raise StateError("this is not the result scale of a curriculum with these settings.")
+        super().load(block)
         self.current = ResultScale(width=float(current[0]), noise=float(current[1]), bounded=self.current.bounded)
         self._averages, self._noise = np.array(averages, dtype=np.float64), float(noise)
         self._usual = (float(usual[0]), float(usual[1]))
-        self._filled = len(values)
-        self._values[: self._filled], self._tasks[: self._filled] = values, tasks
+        self.gathering = not self.current.bounded and self._averages[0] == 0
 
 
 def noise_after(average: float, scatter: FloatArray | None) -> float:
@@ -160,7 +208,7 @@ class Progress(ABC):
         return short_repr(self)
 
     @abstractmethod
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """The notes after one more result for each task, column by column.
 
         Written so that it does for plain numbers (one task) exactly what it does for arrays (many tasks).
@@ -169,23 +217,28 @@ class Progress(ABC):
             notes: the columns before it.
             counts: how many results each task has brought, this one included.
             values: the results.
+            lengths: steps that each result has cost.
         """
 
     @abstractmethod
-    def scores(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
+    def scores(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:
         """What each task seems to be worth practising; never negative. Tasks without results are asked for too.
 
         Args:
             notes: shape `(columns, tasks)`.
             counts: results that each task has brought, shape `(tasks,)`.
-            scale: what the results of all tasks have in common.
+            scale: what the results of all tasks have in common: `current` of `shared`, a `ResultScale` by default.
         """
+
+    def shared(self, size: int, *, bounded: bool) -> Shared:
+        """What learns from the results of all `size` tasks together: by default the scale of results, `bounded` or not."""
+        return ResultScaleEstimator(self.noise, bounded=bounded)
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray | None:
         """Weights of all tasks together from their `scores` and `counts`, where they are normalised over all; else None."""
         return None
 
-    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: ResultScale) -> FloatArray:
+    def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:
         """By what a pool decides which tasks go: the score, from `notes`, `counts` and `scale`, unless there is better."""
         return self.scores(notes, counts, scale)
 
@@ -198,7 +251,7 @@ class Progress(ABC):
         """Where each task stands now, from `notes` and `counts`, on the scale of its results."""
 
     @abstractmethod
-    def describe(self, note: FloatArray, count: int, scale: ResultScale) -> str:
+    def describe(self, note: FloatArray, count: int, scale: Any) -> str:
         """What is known of one task, in words, from its `note` (shape `(columns,)`), its `count` and the `scale`."""
 
     @abstractmethod

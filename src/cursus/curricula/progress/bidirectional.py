@@ -41,7 +41,7 @@ class Bidirectional(Progress):
         check_share("reweighting", reweighting, high=0.5)
         self._timescale, self._baseline, self._reweighting = float(timescale), float(baseline), float(reweighting)
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """Move the fast average towards the result, the slow one towards the fast one."""
         fast, slow = notes
         mastered = np.maximum(values - self._baseline, 0.0) / (1.0 - self._baseline)
@@ -100,7 +100,7 @@ class Scatter(Progress):
         check_share("timescale", timescale)
         self._timescale = float(timescale)
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """Average the results, and their squares, as distances from the first one."""
         origin, mean, square = notes
         origin = either(counts == 1, values, origin)

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cursus.curricula.base import Curriculum, take
-from cursus.curricula.progress.base import BLOCK, Progress, ResultScaleEstimator
-from cursus.curricula.progress.trend import Trend
+from cursus.curricula.progress.base import BLOCK, Progress
+from cursus.curricula.progress.expected_gain import ExpectedGain
 from cursus.curricula.progress.weights import TaskWeights
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream, generator
@@ -37,7 +37,7 @@ class LearningProgress(Curriculum):
 
     Args:
         tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`), at most 2**24.
-        progress: how progress is measured (default `Trend()`).
+        progress: how progress is measured (default `ExpectedGain()`).
         focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
         floor: share of uniform draws, in [0, 1] (default 0.1).
         signal: `"score"` (default) reads the scores of episodes, which are 0 or 1 (the success) unless an environment
@@ -62,7 +62,7 @@ class LearningProgress(Curriculum):
         signal: Signal = "score",
     ) -> None:
         super().__init__(tasks)
-        self._progress = Trend() if progress is None else progress
+        self._progress = ExpectedGain() if progress is None else progress
         check_kind("progress", self._progress, Progress, "Trend(window=100)")
         check_positive("focus", focus)
         check_share("floor", floor)
@@ -70,7 +70,9 @@ class LearningProgress(Curriculum):
             raise SettingsError(f"signal={signal!r} is not known. Allowed: {', '.join(get_args(Signal))}.")
         if signal == "return" and self._progress.bounded_only:
             name = type(self._progress).__name__
-            raise SettingsError(f'{name} reads results between 0 and 1, so signal must be "score", got "return". Use Trend().')
+            raise SettingsError(
+                f'{name} reads results between 0 and 1, so signal must be "score", got "return". Use ExpectedGain().'
+            )
         if self.tasks.size > _MOST_TASKS:
             raise SettingsError(
                 f"{self.tasks!r} has {self.tasks.size:,} tasks: too many to keep notes on each. Practise a Pool of them."
@@ -79,11 +81,13 @@ class LearningProgress(Curriculum):
         self._counts = np.zeros(self.tasks.size, dtype=np.int64)
         self._notes = np.zeros((self._progress.columns, self.tasks.size))
         self._episodes = 0
-        self._scale = ResultScaleEstimator(bounded=signal == "score")
+        self._shared = self._progress.shared(self.tasks.size, bounded=signal == "score")
         self._focused: list[int] = []
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts) is not None
         self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=float(floor), shared=shared)
-        self._seldom = max(self.tasks.size // _SELDOM // BLOCK, 1) * BLOCK
+        self._seldom, self._telling = (
+            max(self.tasks.size // _SELDOM // every, 1) * every for every in (self._shared.every, BLOCK)
+        )
         self._weigh_all()
 
     # ---- drawing
@@ -104,7 +108,7 @@ class LearningProgress(Curriculum):
         """How much progress each task seems to be worth, before it is made a weight."""
         tried = np.flatnonzero(self._counts)
         if 2 * len(tried) > self.tasks.size:
-            return self._progress.scores(self._notes, self._counts, self._scale.current)
+            return self._progress.scores(self._notes, self._counts, self._shared.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
         scores[tried] = self.progress_of(tried)
         return scores
@@ -114,11 +118,11 @@ class LearningProgress(Curriculum):
         return np.zeros((self._progress.columns, 1)), np.zeros(1, dtype=np.int64)
 
     def _score_of_untried(self) -> float:
-        return float(self._progress.scores(*self._untried(), self._scale.current)[0])
+        return float(self._progress.scores(*self._untried(), self._shared.current)[0])
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The scores of these `tasks` (ids)."""
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._scale.current)
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._shared.current)
 
     def task_sample(self, most: int = 4096) -> TaskSample:
         """All of them, or some chosen once and for all."""
@@ -137,11 +141,11 @@ class LearningProgress(Curriculum):
 
     def worth_keeping(self) -> FloatArray:
         """By what a pool decides which tasks go."""
-        return self._progress.worth_keeping(self._notes, self._counts, self._scale.current)
+        return self._progress.worth_keeping(self._notes, self._counts, self._shared.current)
 
     def worth_of_new(self) -> float:
         """What a task that was never tried would be worth."""
-        return float(self._progress.worth_keeping(*self._untried(), self._scale.current)[0])
+        return float(self._progress.worth_keeping(*self._untried(), self._shared.current)[0])
 
     @property
     def counts(self) -> IntArray:
@@ -169,45 +173,43 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [BLOCK, self._weights.refresh_every] if self._weights.refresh_every > 1 else [BLOCK]
+            due = [each for each in (self._shared.every, BLOCK, self._weights.refresh_every) if each > 1]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
 
     def _learn(self, episodes: Episodes) -> None:
         values, tasks = episodes.returns if self._signal == "return" else episodes.score, episodes.task
-        gathering = self._scale.gathering
+        lengths = np.maximum(episodes.length, 1).astype(np.float64)
+        gathering = self._shared.gathering
         if not gathering:
-            values = self._scale.clip(values)
-            self._note(tasks, values)
-        self._scale.add(values, tasks, self._noise_of)
+            values = self._shared.clip(values)
+            self._note(tasks, values, lengths)
+        self._weights.mark(self._shared.add(values, lengths, tasks, self._notes, self._counts))
         self._episodes += len(episodes)
-        if gathering and not self._scale.gathering:  # now it is known what is usual
-            values, tasks = self._scale.newest_block()
-            self._note(tasks, self._scale.clip(values))
+        if gathering and not self._shared.gathering:  # now it is known what is usual
+            values, lengths, tasks = self._shared.newest_block()
+            self._note(tasks, self._shared.clip(values), lengths)
 
-    def _note(self, tasks: IntArray, values: FloatArray) -> None:
+    def _note(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
         rounds, often = _rounds(tasks)
         for rows in rounds:
-            self._enter(tasks[rows], values[rows])
+            self._enter(tasks[rows], values[rows], lengths[rows])
         for rows in often:
-            self._enter_all(int(tasks[rows[0]]), values[rows])
+            self._enter_all(int(tasks[rows[0]]), values[rows], lengths[rows])
         self._weights.mark(tasks)
 
-    def _noise_of(self, tasks: IntArray) -> FloatArray | None:
-        return self._progress.noise(self._notes[:, tasks], self._counts[tasks])
-
-    def _enter(self, tasks: IntArray, values: FloatArray) -> None:
+    def _enter(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
         """One result each for tasks that differ."""
         self._counts[tasks] += 1
-        self._notes[:, tasks] = self._progress.learn(tuple(self._notes[:, tasks]), self._counts[tasks], values)
+        self._notes[:, tasks] = self._progress.learn(tuple(self._notes[:, tasks]), self._counts[tasks], values, lengths)
 
-    def _enter_all(self, task: int, values: FloatArray) -> None:
+    def _enter_all(self, task: int, values: FloatArray, lengths: FloatArray) -> None:
         """Many results of one task: plain numbers are quicker than arrays of one."""
         notes, count = tuple(self._notes[:, task].tolist()), int(self._counts[task])
-        for value in values.tolist():
+        for value, length in zip(values.tolist(), lengths.tolist(), strict=True):
             count += 1
-            notes = self._progress.learn(notes, count, value)
+            notes = self._progress.learn(notes, count, value, length)
         self._notes[:, task], self._counts[task] = notes, count
 
     def _weigh_changed(self) -> None:
@@ -226,14 +228,19 @@ class LearningProgress(Curriculum):
         every = self._weights.refresh_every
         if every > 1 and self._episodes % every == 0:
             self._weigh_all()
-        if self._episodes % self._seldom == 0 and self._scale.has_changed():
+        if self._episodes % self._seldom == 0 and self._shared.has_changed():
             self._weigh_all()
-        return self._say_focus(ticket) if self._episodes % (2 * self._seldom) == 0 else []
+        return self._say_focus(ticket) if self._episodes % (2 * self._telling) == 0 else []
 
     @property
     def progress(self) -> Progress:
         """How progress is measured."""
         return self._progress
+
+    @property
+    def look_every(self) -> int:
+        """Results after which all weights are renewed, if what the tasks have in common has changed."""
+        return self._seldom
 
     @property
     def floor(self) -> float:
@@ -289,7 +296,7 @@ class LearningProgress(Curriculum):
         return f"most practised from here: {named}; first of them: {self._known_of(chosen[0])}"
 
     def _known_of(self, task: int) -> str:
-        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._scale.current)
+        return self._progress.describe(self._notes[:, task], int(self._counts[task]), self._shared.current)
 
     def explain_task(self, task: int) -> str:
         """How often it was tried, what it brought, its trend, and its weight."""
@@ -338,20 +345,20 @@ class LearningProgress(Curriculum):
             "notes": self._notes.copy(),
             "weights": self._fresh().weights.copy(),
             "episodes": self._episodes,
-            "scale": self._scale.state(),
+            "shared": self._shared.state(),
             "focused": list(self._focused),
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many tasks."""
-        counts, notes, weights, episodes, scale, focused = take(
-            state, "counts", "notes", "weights", "episodes", "scale", "focused"
+        counts, notes, weights, episodes, shared, focused = take(
+            state, "counts", "notes", "weights", "episodes", "shared", "focused"
         )
         shapes = [np.shape(each) for each in (counts, notes, weights)]
         expected = [self._counts.shape, self._notes.shape, self._counts.shape]
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
-        self._scale.load(scale)
+        self._shared.load(shared)
         self._counts[:], self._notes[:] = counts, notes
         self._weights.load(np.asarray(weights))
         self._weights.refer_to(self._score_of_untried())

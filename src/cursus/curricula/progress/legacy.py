@@ -57,7 +57,7 @@ class LegacyMain(Progress):
         }
         self._alpha, self._slow_factor, self._bonus, self._smoothing, self._gain = self._settings.values()
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """Both averages begin at the first result."""
         fast, slow = notes
         value = (np.clip(values, 0.0, 1.0) - 0.5) / 0.5
@@ -180,7 +180,7 @@ class LegacyVMin(Progress):
             raise SettingsError(f"preset {name!r} is not known. Allowed: {', '.join(cls.PRESETS)}.")
         return cls(**cls.PRESETS[name])  # type: ignore[arg-type]
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """A zero stands for "not set yet", in the baseline and in the averages."""
         fast, slow, true, baseline = notes
         alpha = self._settings["ema_timescale"]

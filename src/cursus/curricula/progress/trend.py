@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.progress.base import Progress, ResultScale, either
+from cursus.curricula.progress.lines import DiscountTable
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray
 
 _FEWEST = 3  # results that a line needs before its scatter says anything
 _ORIGIN, _SUM, _AGED, _SQUARES = range(4)
-_TABLE_WINDOWS = 37  # after so many windows the oldest result weighs less than rounding does
 _LONGEST_WINDOW = 10_000
 _STANDS_OUT = 2.0  # squares of estimates are too large by their variance (1); measured: 2 finds the most among noise
 
@@ -72,9 +72,9 @@ class Trend(Progress):
         self._window, self._horizon, self._lookahead = int(window), float(horizon), float(lookahead)
         self._optimism, self._prior = float(optimism), float(prior)
         self._discount = 1.0 - 1.0 / window
-        self._table = _table(self._discount, _TABLE_WINDOWS * window)
+        self._table = DiscountTable([self._window])
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """All results get one episode older; the new one has the age 0."""
         origin, total, aged, squares = notes
         origin = either(counts == 1, values, origin)
@@ -161,27 +161,4 @@ class Trend(Progress):
         }
 
     def _row_of_table(self, counts: IntArray) -> FloatArray:
-        columns: FloatArray = self._table[:, np.minimum(counts, self._table.shape[1] - 1)]
-        return columns
-
-
-def _table(discount: float, longest: int) -> FloatArray:
-    """For each count: total weight, mean age, spread of ages, leverage of noise on the slope, results' worth.
-
-    With weights w = discount^age: Var(slope) = σ²·Σw²(age − mean)² / spread², and (Σw)²/Σw² independent results say as much
-    about the mean as all the discounted ones.
-    """
-    ages = np.arange(longest, dtype=np.float64)
-    sums, squares = (_sums(base**ages, ages) for base in (discount, discount * discount))
-    weight, aged, aged_twice = sums
-    age = aged / weight
-    spread = aged_twice - aged * age
-    deviations = squares[2] - 2 * age * squares[1] + age * age * squares[0]
-    spread[0] = 1.0  # no line through a single result: any spread will do, the error is infinite
-    columns = np.stack([weight, age, spread, np.sqrt(np.maximum(deviations, 0.0)) / spread, weight * weight / squares[0]])
-    return np.concatenate([np.ones((5, 1)), columns], axis=1)
-
-
-def _sums(weights: FloatArray, ages: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Running sums of the weights, of ages by weight, and of squared ages by weight."""
-    return np.cumsum(weights), np.cumsum(weights * ages), np.cumsum(weights * ages * ages)
+        return self._table.rows(counts)[:, 0]

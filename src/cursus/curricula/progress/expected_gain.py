@@ -1,0 +1,415 @@
+"""Expected gain: what an episode of a task is worth, from what its results show and from what may be about to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cursus.curricula.base import take
+from cursus.curricula.progress.base import Progress, Shared, either
+from cursus.curricula.progress.lines import DiscountTable
+from cursus.errors import SettingsError, StateError
+from cursus.settings import check_count, check_positive
+from cursus.types import FloatArray, IntArray, Tree
+
+_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _SQUARES = range(8)
+_LINES = 8  # here the sums of every window begin, and after them their sums by age
+_SQUARED, _LEVEL = 1, 2  # the windows whose scatter is known, and whose mean says where a task stands
+_FEWEST = 4  # results that a line needs
+_LONGEST_WINDOW = 10_000
+_FAR_OUT, _RANGE_KNOWN = 2.0, 16  # a return so many ranges outside of what 16 others have shown counts as that far
+_LENGTH_PACE = 0.05
+
+# Measured on the worlds of benchmarks/learning_progress.py; a factor of two more or less changes little.
+_MOVING = 0.5  # how likely it is beforehand that a task moves
+_LEAST_NOISE = 1e-9
+_NOISE_PRIOR = 2.0  # results' worth of what is known about the noise of other tasks
+_LOOKAHEAD = 0.25  # of a window: what is left to the ceiling is not gained sooner
+_CENSORED = 0.3  # of a rise goes on unseen where graded results have reached the ceiling
+_CERTAIN, _OVER = 0.9, 0.5  # a task rises from here on, and until it is less certain than this
+_EDGES, _EDGE_PRIOR = (0.03, 0.97), 0.2  # below and above, a task counts as never or always solved
+_NEVER, _SOMETIMES, _ALWAYS = range(3)
+_BEGINNINGS = 0.5  # how often a watched task begins to rise, where nothing is known
+_RATE_PACE = 0.95
+_RESTART = 12  # results that count after a fall
+_LEAST_LEFT = 0.05
+_LONGEST_BLOCK, _SHORTEST_BLOCK = 256, 16
+_MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
+_COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most")
+_KNOWN = ("beginnings", "rate", "length", "noise")
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What all tasks have taught: one number each, or one for each task that is asked for.
+
+    Args:
+        beginnings: how often a task that is never, sometimes or always solved begins to rise.
+        rate: share of what is left that an episode of a rising task gains; 0 while no task has risen.
+        length: steps of an episode.
+        noise: of graded results, as a share of that of successes and failures.
+        bounded: whether results lie between 0 and 1.
+    """
+
+    beginnings: FloatArray
+    rate: FloatArray
+    length: FloatArray
+    noise: FloatArray
+    bounded: bool
+
+    @property
+    def begin_within(self) -> FloatArray:
+        """Results by which a rise would show, about."""
+        return 1.0 / np.where(self.rate > 0, self.rate, 1.0)
+
+    def of(self, groups: IntArray) -> Experience:
+        """That of the groups which tasks belong to."""
+        return Experience(self.beginnings[:, groups], self.rate[groups], self.length[groups], self.noise[groups], self.bounded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Lines through results, measured from the first one, by window in the first axis; the scatter is that of one window."""
+
+    mean: FloatArray
+    slope: FloatArray
+    scatter: FloatArray
+    age: FloatArray
+    leverage: FloatArray
+    worth: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the results of tasks show, by window in the first axis where there are two."""
+
+    mean: FloatArray
+    slope: FloatArray
+    error: FloatArray
+    worth: FloatArray
+    """How many results the mean is worth."""
+    moves: FloatArray
+    """The probability that a task moves at the pace of this window."""
+    gain: FloatArray
+    """What an episode is expected to add, over all windows."""
+    rises: FloatArray
+    falls: FloatArray
+    scatter: FloatArray
+    """The variance around the line of one window."""
+    noise: FloatArray
+    """The same as a share of that of successes and failures with the same mean."""
+
+    @property
+    def left(self) -> FloatArray:
+        """What is left to be gained; all of it where nothing is known."""
+        left: FloatArray = 1.0 - self.worth[_SQUARED] * self.mean[_SQUARED] / (self.worth[_SQUARED] + 1.0)
+        return left
+
+    @property
+    def kind(self) -> IntArray:
+        """Whether a task is never, sometimes or always solved."""
+        mean = (self.worth[_LEVEL] * self.mean[_LEVEL] + 0.5 * _EDGE_PRIOR) / (self.worth[_LEVEL] + _EDGE_PRIOR)
+        return np.where(mean < _EDGES[0], _NEVER, np.where(mean > _EDGES[1], _ALWAYS, _SOMETIMES))
+
+
+class ExpectedGain(Progress):
+    """What an episode of a task is expected to gain: the rise that its results show, and the chance that one begins.
+
+    **The rise.** A line is drawn through a task's results at several windows at once, since some tasks are learned within
+    thirty episodes and others within three thousand. For each, a Bayes factor weighs "it moves at this pace" against "it
+    stays as it is"; the gain is the slope, shrunk by its error, averaged over what is believed. Only rises count, and no more
+    than is left to the ceiling: a task that is mastered is left alone at once, a coin flip never was believed.
+
+    **The chance.** Whether a task that stands still will begin to rise is learned from all tasks together: how often one
+    that was watched did so, apart for those that are never, sometimes and always solved. It falls with every result that
+    shows the same, and so it ends; it is counted by step, because what fails slowly costs more to watch. A task that falls
+    forgets what was before, and may rise again.
+
+    Returns are measured on each task's own range, so that a task with small ones counts as much as any other.
+
+    Args:
+        windows: results over which a line looks back, from fast to slow: four or more numbers from 2 to 10,000 (default 12,
+            50, 200, 800).
+        pace: how much of its range a task moves within a window when it moves, above 0 (default 0.25).
+        patience: watched tasks after which experience outweighs what is expected beforehand, above 0 (default 10).
+    """
+
+    def __init__(self, *, windows: Sequence[int] = (12, 50, 200, 800), pace: float = 0.25, patience: float = 10.0) -> None:
+        for window in windows:
+            check_count("windows", window, low=2)
+        if len(windows) < 3 or list(windows) != sorted(set(windows)) or windows[-1] > _LONGEST_WINDOW:
+            raise SettingsError(f"windows={list(windows)} must be three or more rising numbers up to {_LONGEST_WINDOW:,}.")
+        check_positive("pace", pace)
+        check_positive("patience", patience)
+        self._windows, self._pace, self.patience = tuple(int(each) for each in windows), float(pace), float(patience)
+        self.columns = _LINES + 2 * len(windows)
+        self._sums = slice(_LINES, _LINES + len(windows))
+        self._aged = slice(_LINES + len(windows), self.columns)
+        self._discounts = tuple(1.0 - 1.0 / each for each in self._windows)
+        self._widths = np.array(self._windows, dtype=np.float64)[:, None]
+        self._table = DiscountTable(self._windows)
+
+    # ---- entering results
+
+    def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
+        """All results get one episode older; the new one has the age 0."""
+        origin, low, high, length, forgotten, changed, rising, squares, *lines = notes
+        first = counts == 1
+        origin, low, high = either(first, values, origin), either(first, values, low), either(first, values, high)
+        far = _FAR_OUT * (high - low)
+        known = (counts > _RANGE_KNOWN) & (far > 0)
+        values = either(known & (values < low - far), low - far, either(known & (values > high + far), high + far, values))
+        low, high = either(values < low, values, low), either(values > high, values, high)
+        newest = 1.0 / counts
+        length = length + either(newest > _LENGTH_PACE, newest, _LENGTH_PACE) * (lengths - length)
+        value, windows = values - origin, len(self._discounts)
+        sums, aged = lines[:windows], lines[windows:]
+        squares = self._discounts[_SQUARED] * squares + value * value
+        return (
+            *(origin, low, high, length, forgotten, changed, rising, squares),
+            *(discount * total + value for discount, total in zip(self._discounts, sums, strict=True)),
+            *(discount * (old + total) for discount, old, total in zip(self._discounts, aged, sums, strict=True)),
+        )
+
+    def shared(self, size: int, *, bounded: bool) -> Watch:
+        """How often tasks begin to rise."""
+        return Watch(self, size, bounded=bounded)
+
+    # ---- reading them
+
+    def scores(self, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """Gain and chance together, in shares of a task's range per episode."""
+        reading = self.read(notes, counts, scale)
+        score: FloatArray = reading.gain + self._chance(reading, notes, counts, scale)
+        return score
+
+    def _chance(self, reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """What is expected from a rise that may begin, by step."""
+        kind, beginnings = reading.kind, scale.beginnings
+        begins = np.where(kind == _NEVER, beginnings[0], np.where(kind == _ALWAYS, beginnings[2], beginnings[1]))
+        chance = begins * reading.left / self.watched(reading, notes, counts, scale)
+        slowness = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0) / scale.length, 1.0)
+        by_step: FloatArray = chance / slowness
+        return by_step
+
+    @staticmethod
+    def watched(reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """For how many results a task has stayed as it is; a quiet result says more than a noisy one."""
+        watched: FloatArray = (counts - notes[_CHANGED]) / np.sqrt(reading.noise) + scale.begin_within + 1.0
+        return watched
+
+    def read(self, notes: FloatArray, counts: IntArray, scale: Experience) -> _Reading:
+        """What these notes show."""
+        remembered = counts - notes[_FORGOTTEN]
+        line = self._line(notes, remembered)
+        mean, slope, scatter, origin, worth = line.mean, line.slope, line.scatter, notes[_ORIGIN], line.worth
+        if not scale.bounded:
+            width = notes[_HIGH] - notes[_LOW]
+            width = np.where(width > 0, width, 1.0)
+            mean, slope, scatter, origin = mean / width, slope / width, scatter / width**2, (origin - notes[_LOW]) / width
+        worth = np.where(counts > 0, worth, 0.0)
+        mean = mean + origin
+        noise = self._noise(mean[_SQUARED], scatter, worth[_SQUARED], scale)
+        typical = (worth * mean + 0.5) / (worth + 1.0)
+        error = np.sqrt(np.maximum(noise * typical * (1.0 - typical), _LEAST_NOISE)) * line.leverage
+        error = np.where(remembered < _FEWEST, np.inf, error)
+        known = np.minimum(self._widths, np.maximum(remembered, _FEWEST))
+        usual = (self._pace / known) ** 2
+        belief = usual / (usual + error * error)
+        moves = _posterior(0.5 * (np.log1p(-belief) + belief * np.minimum((slope / error) ** 2, 1e3)))
+        shrunk = slope * belief
+        ceiling = (1.0 - np.clip(mean + slope * line.age, 0.0, 1.0)) / (_LOOKAHEAD * known)
+        rise = np.maximum(shrunk, 0.0)
+        rise = np.minimum(rise, ceiling + _CENSORED * (1.0 - noise) * rise)
+        up = shrunk > 0
+        return _Reading(
+            mean=mean,
+            slope=slope,
+            error=error,
+            worth=worth,
+            moves=moves,
+            gain=(moves * rise).sum(axis=0),
+            rises=(moves * up).sum(axis=0),
+            falls=(moves * ~up).sum(axis=0),
+            scatter=scatter,
+            noise=noise,
+        )
+
+    def _line(self, notes: FloatArray, counts: IntArray) -> _Line:
+        weight, age, spread, leverage, worth = self._table.rows(counts.astype(np.int64))
+        mean, slope = notes[self._sums] / weight, (age * notes[self._sums] - notes[self._aged]) / spread
+        explained = mean[_SQUARED] ** 2 + slope[_SQUARED] ** 2 * spread[_SQUARED] / weight[_SQUARED]
+        scatter = np.maximum(notes[_SQUARES] / weight[_SQUARED] - explained, 0.0)
+        return _Line(mean, slope, scatter, age, leverage, worth)
+
+    @staticmethod
+    def _noise(mean: FloatArray, scatter: FloatArray, worth: FloatArray, scale: Experience) -> FloatArray:
+        """The variance around the line as a share of m(1 − m): 1 for successes and failures, less for graded results."""
+        share = (worth * scatter + _NOISE_PRIOR * scale.noise) / (worth * np.maximum(mean * (1.0 - mean), 0.0) + _NOISE_PRIOR)
+        return np.clip(share, _LEAST_NOISE, 1.0)
+
+    def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """The mean of the newest results; 0 where there are none."""
+        mean: FloatArray = np.where(
+            counts > 0, notes[_ORIGIN] + self._line(notes, counts - notes[_FORGOTTEN]).mean[_SQUARED], 0.0
+        )
+        return mean
+
+    def restart(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """These `notes` (all columns of some tasks) as if only the newest results had been seen, and all had been equal."""
+        weight, age, *_ = self._table.rows(np.full(len(counts), _RESTART))
+        line = self._line(notes, counts - notes[_FORGOTTEN])
+        notes, newest = notes.copy(), line.mean[0]
+        notes[self._sums], notes[self._aged] = newest * weight, newest * weight * age
+        notes[_SQUARES] = (newest * newest + line.scatter) * weight[_SQUARED]
+        notes[_FORGOTTEN] = notes[_CHANGED] = counts - _RESTART
+        notes[_RISING] = 0.0
+        return notes
+
+    # ---- telling
+
+    def describe(self, note: FloatArray, count: int, scale: Experience) -> str:
+        """Where a task stands, whether it moves, and since when it has not."""
+        if count == 0:
+            return "never finished"
+        notes, counts = note[:, None], np.array([count])
+        reading = self.read(notes, counts, scale)
+        width = 1.0 if scale.bounded else float(note[_HIGH] - note[_LOW])
+        level = float(self.levels(notes, counts)[0])
+        text = f"{'success' if scale.bounded else 'return'} {level:.2f}"
+        if count - note[_FORGOTTEN] < _FEWEST:
+            return f"{text}, too few results for a trend"
+        if max(reading.rises[0], reading.falls[0]) > _CERTAIN:
+            best = int(reading.moves[:, 0].argmax())
+            slope = 100 * width * float(reading.slope[best, 0])
+            word = "rising" if slope > 0 else "falling"
+            return f"{text}, {word} {abs(slope):.2g} per 100 episodes (over the last {self._windows[best]} or so)"
+        still = int(count - note[_CHANGED])
+        chance = float(self._chance(reading, notes, counts, scale)[0] / max(self.scores(notes, counts, scale)[0], 1e-300))
+        return f"{text}, the same for {still:,} results; {chance:.0%} of what it promises is the chance that a rise begins"
+
+    def settings(self) -> Mapping[str, Any]:
+        """`windows`, `pace`, `patience`."""
+        return {"windows": self._windows, "pace": self._pace, "patience": self.patience}
+
+
+def _posterior(evidence: FloatArray) -> FloatArray:
+    """How probable each window's pace is, from the logarithms of their Bayes factors against standing still."""
+    moving = evidence + np.log(_MOVING / len(evidence))
+    still = np.log(1.0 - _MOVING)
+    most = np.maximum(moving.max(axis=0), still)
+    shares = np.exp(moving - most)
+    posterior: FloatArray = shares / (shares.sum(axis=0) + np.exp(still - most))
+    return posterior
+
+
+class Watch(Shared):
+    """Watches for tasks that begin to rise or fall, and learns from all of them how often that happens.
+
+    It can hold several groups of tasks that know nothing of each other: one for each student in a vectorised simulation.
+
+    Args:
+        measure: reads the notes.
+        size: number of tasks in a group.
+        bounded: whether results lie between 0 and 1.
+        groups: how many there are (default 1); tasks are numbered group after group.
+    """
+
+    def __init__(self, measure: ExpectedGain, size: int, *, bounded: bool, groups: int = 1) -> None:
+        half = 1 << max((size // 2).bit_length() - 1, 0)  # a task in every second block, or oftener
+        super().__init__(min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK))
+        self._measure, self._size, self._groups = measure, size, groups
+        self._events, self._exposure = np.zeros((3, groups)), np.zeros((3, groups))
+        self._rate, self._steps = np.zeros(groups), np.zeros(groups)
+        self._scatter, self._most = np.zeros(groups), np.zeros(groups)
+        self._results = 0
+        self._bounded = bounded
+        self.current: Experience = self._experience()
+
+    def _experience(self) -> Experience:
+        patience = self._measure.patience
+        return Experience(
+            beginnings=(self._events + _BEGINNINGS * patience) / (self._exposure + patience),
+            rate=self._rate.copy(),
+            length=np.maximum(self._steps / max(self._results, 1), 1.0),
+            noise=(self._scatter + _NOISE_PRIOR) / (self._most + _NOISE_PRIOR),
+            bounded=self._bounded,
+        )
+
+    def look(self, tasks: IntArray, times: IntArray, notes: FloatArray, counts: IntArray) -> None:
+        """Note which tasks have begun to rise, and for how long the others were watched; what falls starts anew."""
+        groups, found, results = tasks // self._size, notes[:, tasks], counts[tasks]
+        experience = self._experience().of(groups)
+        reading = self._measure.read(found, results, experience)
+        before = found[_RISING] > 0
+        rising = reading.rises > np.where(before, _OVER, _CERTAIN)
+        begun = rising & ~before
+        if begun.any():
+            self._learn_beginnings(reading, groups, begun)
+        watched = times / self._measure.watched(reading, found, results, experience)
+        np.add.at(self._exposure, (reading.kind, groups), np.where(rising, 0.0, watched))
+        most = reading.mean[_SQUARED] * (1.0 - reading.mean[_SQUARED])
+        for total, new in (
+            (self._steps, found[_LENGTH]),
+            (self._scatter, reading.scatter),
+            (self._most, np.maximum(most, 0.0)),
+        ):
+            np.add.at(total, groups, times * new)
+        self._results += self.every
+        found[_RISING] = rising
+        found[_CHANGED] = np.where(np.maximum(reading.rises, reading.falls) > _CERTAIN, results, found[_CHANGED])
+        falling = reading.falls > _CERTAIN
+        if falling.any():
+            found[:, falling] = self._measure.restart(found[:, falling], results[falling])
+        notes[:, tasks] = found
+
+    def _learn_beginnings(self, reading: _Reading, groups: IntArray, begun: FloatArray) -> None:
+        np.add.at(self._events, (reading.kind[begun], groups[begun]), 1.0)
+        rates = np.zeros(self._groups)
+        np.add.at(rates, groups[begun], (reading.gain / np.maximum(reading.left, _LEAST_LEFT))[begun])
+        times = np.bincount(groups[begun], minlength=self._groups)
+        kept = np.where(self._rate > 0, _RATE_PACE**times, times == 0)
+        self._rate = kept * self._rate + (1.0 - kept) * rates / np.maximum(times, 1)
+
+    def has_changed(self) -> bool:
+        """Whether anything has moved by more than a tenth, in any group."""
+        return bool(self.changed_groups().size)
+
+    def changed_groups(self) -> IntArray:
+        """The groups in which something has moved; what they know now is current."""
+        new, old = self._experience(), self.current
+        names = ("rate", "length", "noise")
+        pairs = [
+            *zip(new.beginnings, old.beginnings, strict=True),
+            *((getattr(new, each), getattr(old, each)) for each in names),
+        ]
+        moved = np.zeros(self._groups, dtype=bool)
+        for now, before in pairs:
+            moved |= (now > before * _MOVED) | (now * _MOVED < before)
+        groups = np.flatnonzero(moved)
+        if groups.size:
+            columns = {each: np.where(moved, getattr(new, each), getattr(old, each)) for each in ("beginnings", *names)}
+            self.current = replace(old, **columns)
+        return groups
+
+    def state(self) -> Tree:
+        """What was counted, and what scores know of it."""
+        counted = {name: getattr(self, f"_{name}").copy() for name in _COUNTED}
+        known = {name: getattr(self.current, name).copy() for name in _KNOWN}
+        return {"block": super().state(), **counted, "results": self._results, "current": known}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a state."""
+        *counted, block, results, known = take(state, *_COUNTED, "block", "results", "current")
+        current = take(known, *_KNOWN)
+        if [np.shape(each) for each in counted] != [getattr(self, f"_{name}").shape for name in _COUNTED]:
+            raise StateError("this state is of a curriculum with other settings.")
+        super().load(block)
+        for name, value in zip(_COUNTED, counted, strict=True):
+            setattr(self, f"_{name}", np.array(value, dtype=np.float64))
+        self._results = int(results)
+        columns = {name: np.array(value, dtype=np.float64) for name, value in zip(_KNOWN, current, strict=True)}
+        self.current = Experience(**columns, bounded=self._bounded)
