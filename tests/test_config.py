@@ -363,6 +363,8 @@ THINGS = {
         5, progress=cursus.curricula.Trend(window=9), focus=2, signal="return"
     ),
     "Pool": lambda _: cursus.Pool(50, size=9, initial=3, progress=cursus.curricula.Scatter(), floor=0.2, seed=4),
+    "TSCL": lambda _: cursus.curricula.TSCL(5, algorithm="window", policy="boltzmann", temperature=0.1, absolute=False),
+    "EXP3S": lambda _: cursus.curricula.EXP3S(5, epsilon=0.05, eta=0.001, signal="return"),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),
 }
 

@@ -116,6 +116,16 @@ CURRICULA = {
     "pool of everything": lambda: cursus.Pool(50, size=50, min_presentations=3),
     "pool of generated tasks": lambda: cursus.Pool(cursus.tasks.Generated(make_params, seed=3, label=make_label), size=30),
     "pool and uniform": lambda: cursus.Mixture(cursus.Pool(500, size=30), cursus.Uniform(500), share=0.7),
+    **{
+        f"TSCL, {algorithm}": lambda algorithm=algorithm: cursus.curricula.TSCL(20, algorithm=algorithm)
+        for algorithm in ("online", "naive", "window", "sampling")
+    },
+    "TSCL, boltzmann": lambda: cursus.curricula.TSCL(300, policy="boltzmann", temperature=0.05),
+    "TSCL, one task": lambda: cursus.curricula.TSCL(1, algorithm="window", policy="boltzmann"),
+    "TSCL, signed returns": lambda: cursus.curricula.TSCL(20, algorithm="sampling", absolute=False, signal="return"),
+    "EXP3.S": lambda: cursus.curricula.EXP3S(20),
+    "EXP3.S, steep": lambda: cursus.curricula.EXP3S(300, eta=2.0, signal="return"),
+    "EXP3.S, one task": lambda: cursus.curricula.EXP3S(1),
     "sequence": lambda: cursus.Phases(
         [
             cursus.curricula.Phase("first", cursus.Uniform(STAGES, ids=[0]), episodes=101),

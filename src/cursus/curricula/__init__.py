@@ -1,6 +1,7 @@
 """Curricula: what to practise next, from uniform sampling to stages behind gates and learning progress."""
 
 from cursus.curricula.base import Curriculum
+from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.mixture import Mixture
 from cursus.curricula.phases import Phase, Phases, Practice
@@ -21,9 +22,12 @@ from cursus.curricula.staged import (
     Wilson,
     Window,
 )
+from cursus.curricula.tscl import TSCL
 from cursus.curricula.uniform import Uniform
 
 __all__ = [
+    "EXP3S",
+    "TSCL",
     "AdaptiveMixing",
     "Bidirectional",
     "Curriculum",

@@ -11,7 +11,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula import (
+    EXP3S,
+    TSCL,
+    Curriculum,
+    LearningProgress,
+    Phase,
+    Phases,
+    Pool,
+    Scatter,
+    Staged,
+    Uniform,
+    Wilson,
+    Window,
+)
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
@@ -271,6 +284,9 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "pool": lambda world, episodes: Pool(world.tasks, size=min(_POOL, world.tasks.size)),
     "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
     "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
+    "tscl": lambda world, episodes: TSCL(world.tasks),
+    "tscl_window": lambda world, episodes: TSCL(world.tasks, algorithm="window"),
+    "exp3": lambda world, episodes: EXP3S(world.tasks),
 }
 """Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `hardest` is
 no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
