@@ -79,6 +79,8 @@ class SB3VecEnv(_TaughtVecEnv):
             )
         if envs.metadata["autoreset_mode"].name != "SAME_STEP":
             raise SettingsError('SB3 expects environments that reset in the same step: make_vec(…, autoreset="same_step").')
+        if envs.has_teacher:
+            _check_learned_from(envs.teacher.curriculum)
         self.envs = envs
         envs.settings = replace(envs.settings, record_episodes=True)
         self._began = time.time()
@@ -214,6 +216,7 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
         timeout_s: float | None = 60.0,
     ) -> None:
         _check_venv(venv)
+        _check_learned_from(curriculum)
         if timeout_s is not None:
             check_positive("timeout_s", timeout_s)
         if run is not None:
@@ -359,6 +362,15 @@ def _check_venv(venv: Any) -> None:
                 "VecNormalize(CurriculumVecEnvWrapper(DummyVecEnv(…), curriculum))."
             )
         inner = inner.venv
+
+
+def _check_learned_from(curriculum: Any) -> None:
+    """Refuse a curriculum with episodes that are played to be scored alone: algorithms of SB3 learn from every step."""
+    if isinstance(curriculum, Curriculum) and curriculum.withholds:
+        raise SettingsError(
+            f"{type(curriculum).__name__} has episodes that must not be learned from, and the algorithms of Stable-Baselines3 "
+            "learn from every step. Let it learn from all (robust=False, evaluate=False), or train with cursus.agents.PPO."
+        )
 
 
 class CurriculumCallback(BaseCallback):

@@ -187,10 +187,12 @@ class LogSumTree:
 
 
 _BELOW_ONE = 1.0 - 2.0**-53
+_LARGEST = 1e300
 
 
 def _log_sums(rows: FloatArray) -> FloatArray:
     """The logarithm of the sum of e to the numbers in each row."""
-    greatest = rows.max(axis=1)
-    sums: FloatArray = greatest + np.log(np.exp(rows - greatest[:, None]).sum(axis=1))
+    greatest = np.maximum(rows.max(axis=1), -_LARGEST)  # where nothing is, a logarithm is −∞
+    with np.errstate(divide="ignore"):
+        sums: FloatArray = greatest + np.log(np.exp(rows - greatest[:, None]).sum(axis=1))
     return sums

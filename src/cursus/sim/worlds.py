@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 
 from cursus.curricula import (
     EXP3S,
+    PLR,
     TSCL,
     Curriculum,
+    Learnability,
     LearningProgress,
     Phase,
     Phases,
@@ -287,9 +289,11 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "tscl": lambda world, episodes: TSCL(world.tasks),
     "tscl_window": lambda world, episodes: TSCL(world.tasks, algorithm="window"),
     "exp3": lambda world, episodes: EXP3S(world.tasks),
+    "learnability": lambda world, episodes: Learnability(world.tasks),
+    "plr": lambda world, episodes: PLR(world.tasks, score="learnability"),
 }
-"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `hardest` is
-no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by learnability: a simulated
+student has no critic. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory
