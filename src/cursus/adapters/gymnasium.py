@@ -15,7 +15,7 @@ from cursus.tasks import Task
 from cursus.teacher import Teacher
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface, reset_with_task
 
-TICKET_KEY = "cursus_ticket"
+TICKET_KEY, TASK_KEY = "cursus_ticket", "cursus_task"
 """Where the final info of an episode says which ticket it was."""
 
 
@@ -224,7 +224,7 @@ class TaskHolder(_TaskEnv):
         return result
 
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**self._told(self._task), **self._with_episode(info), TICKET_KEY: self._ticket}
+        return {**self._told(self._task), **self._with_episode(info), TICKET_KEY: self._ticket, TASK_KEY: self._task.id}
 
 
 def wrapper_names(env: gymnasium.Env[Any, Any]) -> set[str]:

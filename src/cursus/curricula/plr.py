@@ -265,7 +265,8 @@ class PLR(Curriculum):
             del self._order[bisect_left(self._order, (-float(self._scores[slot]), slot))]
         ready = self.replay_share > 0
         self._slot[task], self._ids[slot] = slot, task
-        self._history[slot] = result, 1.0
+        if self._score == "learnability":
+            self._history[slot] = result, 1.0
         self._insert(slot, score)
         self.entered += 1
         return self._say(ticket) if self.entered % self._round == 0 or (self.replay_share > 0) != ready else []
