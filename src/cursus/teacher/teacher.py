@@ -340,7 +340,7 @@ class Teacher:
             self._at_the_door()
             numbers = self._book.check_open(tickets)
             results = check_results(numbers, success, returns, lengths, scores, self._score_bounds, self._needs)
-            if self._book.num_unscored >= MOST_UNSCORED:
+            if self._rollout_score is not None and self._book.num_unscored >= MOST_UNSCORED:
                 raise ResultError(
                     f"{self._book.num_unscored:,} episodes wait for the {self._rollout_score} of their rollouts, which "
                     f"{type(self._curriculum).__name__} reads. Hand them in with teacher.score(tickets, scores)."

@@ -143,6 +143,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self.has_teacher = teacher is not None
         """Whether there is a curriculum."""
         self._teacher = teacher
+        self._withholds = teacher is not None and teacher.withholds
         self.spec, self.render_mode = first.spec, first.render_mode
         self.single_observation_space = buffer.observations.space
         self.single_action_space = buffer.actions.space
@@ -533,7 +534,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         columns = {"task": self._buffer.tasks[envs], "label": self._labels[envs]}
         if self._stages is not None:
             columns["stage"] = self._stages[envs]
-        if self.teacher.withholds:
+        if self._withholds:
             columns["learn"] = self._learn[envs]
         return _Episodes(envs, columns)
 
