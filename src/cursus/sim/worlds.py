@@ -314,8 +314,8 @@ def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> 
         raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
     if made.rollout_score is not None or made.withholds:
         raise SettingsError(
-            f"{type(made).__name__} reads scores of rollouts, or has episodes that must not be learned from: a simulated student "
-            'has no critic and learns from everything. Give it score="learnability", robust=False or evaluate=False.'
+            f"{type(made).__name__} reads scores of rollouts, or has episodes that must not be learned from: a simulated "
+            'student has no critic and learns from everything. Give it score="learnability", robust=False or evaluate=False.'
         )
     return made
 
