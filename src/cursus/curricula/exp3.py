@@ -23,6 +23,7 @@ _HISTORY = 1000  # changes that the quantiles are taken of
 _LOW, _HIGH = 0.2, 0.8
 _STEEPEST = 50.0  # e^50 is more than any number of tasks
 _SMALLEST = 1e-100
+_LARGEST_OFFSET = 2.0  # times the mean weight
 
 
 class EXP3S(TaskBandit):
@@ -88,7 +89,7 @@ class EXP3S(TaskBandit):
         mixed = 1.0 / self._results
         self._scale *= (1.0 - mixed) / total
         self._offset = (1.0 - mixed) * self._offset / total + mixed / self.tasks.size
-        if self._scale < _SMALLEST:
+        if self._scale < _SMALLEST or self._offset * self.tasks.size > _LARGEST_OFFSET:  # or rounding would tell
             self._rebase(self._shares())
 
     def _remember(self, change: float) -> None:
