@@ -239,15 +239,12 @@ class PLR(Curriculum):
             if slot is None:
                 decisions += self._admit(ticket, task, result)
             else:
-                score = self._score_after(slot, result)
-                self._set(slot, score if self._score == "learnability" else self._mixed(slot, score))
+                before = float(self._scores[slot])
+                self._set(slot, before + self._alpha * (self._score_after(slot, result) - before))
         return decisions
 
-    def _mixed(self, slot: int, score: float) -> float:
-        return (1.0 - self._alpha) * float(self._scores[slot]) + self._alpha * score
-
     def _score_after(self, slot: int, result: float) -> float:
-        """The score of the task in this slot after another result."""
+        """The newest score of the task in this slot, with another result."""
         if self._score != "learnability":
             return result
         self._history[slot] = self._history[slot] * _KEPT + (result, 1.0)

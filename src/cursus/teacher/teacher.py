@@ -34,7 +34,7 @@ from cursus.types import BoolArray, Decision, Episodes, IntArray, Tree
 from cursus.verbosity import log
 
 _REMEMBERED_DECISIONS = 1000
-_FREQUENT = ("eviction", "mix")  # decisions that would hide the others on a terminal
+_FREQUENT = ("buffer", "eviction", "mix", "refresh")  # decisions that would hide the others on a terminal
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
     "Resume the run from its newest checkpoint, or make a new teacher."
