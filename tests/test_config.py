@@ -173,7 +173,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_and_all_that_are_allowed():
 
 def test_an_unknown_type_is_answered_with_the_nearest():
     (line,) = problems({"type": "Wilsn"}, where="gate")
-    assert line.startswith("gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: AdaptiveMixing, ")
+    assert line.startswith("gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: ACCEL, AdaptiveMixing, ")
 
 
 @pytest.mark.parametrize("kind", [3, None, ["Wilson"], {"a": 1}])

@@ -49,8 +49,9 @@ class PLR(Curriculum):
     them in, and an own loop calls `teacher.score(tickets, scores)`. Without one, `"score"` reads the scores of episodes, and
     `"learnability"` the p (1 − p) that is to be expected from the latest successes of a task, as `Learnability` does.
 
-    **Differences.** c counts results, not draws, since many episodes are under way at once. A new task that is in the buffer
-    by chance after four tries counts as a replay. A draw costs O(log n), a result O(log n) and O(n) where a task is replaced.
+    **Differences.** c counts results, not draws, since many episodes are under way at once. New tasks are looked for in four
+    tries; where nearly all are in the buffer, one of those may come as if it were new. A draw costs O(log n), a result
+    O(log n) comparisons, and O(n) where a task is replaced.
 
     Args:
         tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`), of any size.
