@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from cursus.curricula.scores import RolloutScorer, episode_score
 from cursus.errors import SettingsError
 from cursus.runs import read_events
 from cursus.runs.checkpoint import encode
-from cursus.training import train_agent
+from cursus.training import Callback, Training, train_agent
 
 
 class Signs(gymnasium.Env[Any, Any]):
@@ -213,3 +215,36 @@ def test_sb3_refuses_episodes_that_it_must_not_learn_from() -> None:
     envs.close()
     with pytest.raises(SettingsError, match="Learnability has episodes"):
         CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Signs())]), Learnability(8, evaluate=True))
+
+
+class KillsWorkers(Callback):
+    """Kills a worker now and then."""
+
+    def __init__(self, envs: Any) -> None:
+        self.envs, self.kills = envs, 0
+
+    def on_step(self, training: Training, checkpoint: Any) -> None:
+        if training.steps % 200 == 0:
+            os.kill(self.envs._workers[0].process.pid, signal.SIGKILL)
+            self.kills += 1
+
+
+@pytest.mark.timeout(120)
+def test_episodes_that_were_lost_with_their_worker_are_not_scored() -> None:
+    envs = cursus.make_vec(
+        Signs,
+        4,
+        curriculum=PLR(8),
+        autoreset="same_step",
+        num_workers=2,
+        start_method="fork",
+        on_worker_loss="restart",
+        seed_episodes=True,
+    )
+    kills = KillsWorkers(envs)
+    train_agent(envs, ppo(), steps=512, callbacks=[kills])
+    assert kills.kills == 2
+    assert envs.teacher.counts.lost >= 2
+    assert envs.teacher._book.num_unscored == 0
+    assert envs.teacher.curriculum.state()["results"] == envs.teacher.counts.finished
+    envs.close()
