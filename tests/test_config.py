@@ -173,7 +173,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_and_all_that_are_allowed():
 
 def test_an_unknown_type_is_answered_with_the_nearest():
     (line,) = problems({"type": "Wilsn"}, where="gate")
-    assert line.startswith("gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: AdaptiveMixing, ")
+    assert line.startswith("gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: ACCEL, AdaptiveMixing, ")
 
 
 @pytest.mark.parametrize("kind", [3, None, ["Wilson"], {"a": 1}])
@@ -364,6 +364,11 @@ THINGS = {
         5, progress=cursus.curricula.Trend(window=9), focus=2, signal="return"
     ),
     "Pool": lambda _: cursus.Pool(50, size=9, initial=3, progress=cursus.curricula.Scatter(), floor=0.2, seed=4),
+    "TSCL": lambda _: cursus.curricula.TSCL(5, algorithm="window", policy="boltzmann", temperature=0.1, absolute=False),
+    "Learnability": lambda _: cursus.curricula.Learnability(50, buffer_size=3, candidates=20, refresh=9, evaluate=True),
+    "PLR": lambda _: cursus.curricula.PLR(50, score="max_mc", buffer_size=9, replay_prob=0.8, alpha=0.5, robust=True),
+    "ACCEL": lambda _: cursus.curricula.ACCEL(50, edits=3, score="value_l1", buffer_size=9, staleness=0.5),
+    "EXP3S": lambda _: cursus.curricula.EXP3S(5, epsilon=0.05, eta=0.001, signal="return"),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),
 }
 

@@ -15,7 +15,7 @@ from cursus.curricula import Curriculum, Staged, Verdict
 from cursus.errors import ConfigError, CursusError, LedgerError
 from cursus.randomness import TicketStream
 from cursus.runs import RunFolder, checked_decision, read_decisions, read_events
-from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum
+from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum, scores_of
 from cursus.teacher.tickets import TicketBook
 from cursus.types import Decision, Episodes
 
@@ -144,6 +144,8 @@ class _Again:
         """What it decides because of an event, and of what was released."""
         if event["event"] == "set_stage":
             return self.curriculum.set_stage(event["stage"], event["ticket"])
+        if event["event"] == "score":  # another curriculum than that of the run may want none
+            return [] if self.curriculum.rollout_score is None else self.curriculum.update_scores(scores_of(event))
         if event["event"] == "settings" and self._types is not None:  # a curriculum of the caller's keeps its own
             changed = recorded_curriculum(event["settings"], self._types)
             changes = changed_settings({"curriculum": self._spec}, {"curriculum": event["settings"]["curriculum"]})
@@ -262,7 +264,7 @@ def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, A
         with _understood(event, run):
             if event["event"] == "settings":
                 book.set_max_lag(event["settings"]["max_lag"])
-            released = enter(book, event)
+            released = None if event["event"] == "score" else enter(book, event)  # it has all that a curriculum needs
         yield event, released
 
 

@@ -111,6 +111,29 @@ class Episodes:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutScores:
+    """Scores of episodes that only the learner knows, such as their value loss, in ticket order.
+
+    They come after a rollout, when their episodes have been settled, and each ticket has at most one.
+    """
+
+    ticket: IntArray
+    """The tickets of the episodes."""
+    task: IntArray
+    """The ids of their tasks."""
+    tag: IntArray
+    """What the curriculum noted when it drew them, or `FOREIGN_TAG`."""
+    score: FloatArray
+    """The scores, finite."""
+
+    def __len__(self) -> int:
+        return len(self.ticket)
+
+    def __getitem__(self, rows: slice | BoolArray | IntArray) -> RolloutScores:
+        return RolloutScores(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSample:
     """Some of the tasks that a curriculum keeps notes on, for statistics."""
 

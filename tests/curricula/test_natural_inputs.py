@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 import cursus
 from cursus.config import build
-from cursus.curricula import Pool
+from cursus.curricula import EXP3S, PLR, TSCL, Learnability, Pool
 from cursus.errors import SettingsError
 from cursus.settings import describe
 from cursus.tasks import Box, Named, Product
@@ -16,6 +16,10 @@ OVER_TASKS = {
     "uniform": cursus.Uniform,
     "progress": cursus.LearningProgress,
     "pool": lambda tasks: Pool(tasks, size=2),
+    "TSCL": TSCL,
+    "EXP3.S": EXP3S,
+    "learnability": Learnability,
+    "PLR": PLR,
     "stages": lambda tasks: cursus.Staged(tasks=tasks),
     "stages, at once": cursus.Staged,
 }

@@ -116,6 +116,46 @@ CURRICULA = {
     "pool of everything": lambda: cursus.Pool(50, size=50, min_presentations=3),
     "pool of generated tasks": lambda: cursus.Pool(cursus.tasks.Generated(make_params, seed=3, label=make_label), size=30),
     "pool and uniform": lambda: cursus.Mixture(cursus.Pool(500, size=30), cursus.Uniform(500), share=0.7),
+    **{
+        f"TSCL, {algorithm}": lambda algorithm=algorithm: cursus.curricula.TSCL(20, algorithm=algorithm)
+        for algorithm in ("online", "naive", "window", "sampling")
+    },
+    "TSCL, boltzmann": lambda: cursus.curricula.TSCL(300, policy="boltzmann", temperature=0.05),
+    "TSCL, one task": lambda: cursus.curricula.TSCL(1, algorithm="window", policy="boltzmann"),
+    "TSCL, signed returns": lambda: cursus.curricula.TSCL(20, algorithm="sampling", absolute=False, signal="return"),
+    "EXP3.S": lambda: cursus.curricula.EXP3S(20),
+    "EXP3.S, steep": lambda: cursus.curricula.EXP3S(300, eta=2.0, signal="return"),
+    "EXP3.S, one task": lambda: cursus.curricula.EXP3S(1),
+    "learnability": lambda: cursus.curricula.Learnability(200, refresh=50),
+    "learnability of nearly everything": lambda: cursus.curricula.Learnability(5, buffer_size=4, refresh=7),
+    "learnability, one task": lambda: cursus.curricula.Learnability(1, refresh=10, evaluate=True),
+    "learnability with exams of a generator": lambda: cursus.curricula.Learnability(
+        cursus.tasks.Generated(make_params, seed=3, label=make_label), candidates=40, refresh=20, buffer_size=9, evaluate=True
+    ),
+    "learnability with exams, and uniform": lambda: cursus.Mixture(
+        cursus.curricula.Learnability(30, refresh=20, evaluate=True), cursus.Uniform(30), share=0.6
+    ),
+    "PLR": lambda: cursus.curricula.PLR(40, score="score"),
+    "PLR, proportional": lambda: cursus.curricula.PLR(40, score="learnability", prioritization="proportional", alpha=0.5),
+    "PLR, one task": lambda: cursus.curricula.PLR(1, score="score", robust=True),
+    "PLR, small buffer": lambda: cursus.curricula.PLR(
+        300, score="learnability", buffer_size=20, robust=True, temperature=1.0, staleness=0.3
+    ),
+    "PLR, rollouts that nobody scores": lambda: cursus.curricula.PLR(30),
+    "PLR of a generator": lambda: cursus.curricula.PLR(
+        cursus.tasks.Generated(make_params, seed=3, label=make_label), score="learnability", buffer_size=30, min_fill=0.1
+    ),
+    "PLR after uniform": lambda: cursus.Phases(
+        [
+            cursus.curricula.Phase("first", cursus.Uniform(30), episodes=100),
+            cursus.curricula.Phase("then", cursus.curricula.PLR(30, score="score", robust=True)),
+        ]
+    ),
+    "ACCEL": lambda: cursus.curricula.ACCEL(
+        cursus.tasks.Product(a=range(8), b=range(6)), score="learnability", buffer_size=10, edits=2
+    ),
+    "ACCEL, one task": lambda: cursus.curricula.ACCEL(1, score="score"),
+    "ACCEL in a box": lambda: cursus.curricula.ACCEL(cursus.tasks.Box([0, 0], [1, 2]), score="learnability", buffer_size=20),
     "sequence": lambda: cursus.Phases(
         [
             cursus.curricula.Phase("first", cursus.Uniform(STAGES, ids=[0]), episodes=101),

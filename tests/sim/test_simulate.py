@@ -17,6 +17,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import cursus
+from cursus.curricula import PLR, Learnability
+from cursus.errors import SettingsError
 from cursus.metrics import definition, read_metrics
 from cursus.replay import replay
 from cursus.sim import TaskDependencyEnv, TaskGraph, World, compare, fit, make_world, simulate, with_special
@@ -270,3 +272,14 @@ def test_a_fit_finds_the_student_that_made_the_record(tmp_path: Path) -> None:
     assert read_fit(run) == found
     assert json.loads((run / "fit.json").read_text())["episodes"] == 8000
     assert found.world().tasks.size == 5
+
+
+@pytest.mark.parametrize("name", ["tscl", "tscl_window", "exp3", "learnability", "plr"])
+def test_published_teachers_by_name(name: str) -> None:
+    assert simulate(make_world("chain", 5), name, epochs=20, num_envs=4).final > 0.01
+
+
+@pytest.mark.parametrize("curriculum", [PLR(5), PLR(5, score="learnability", robust=True), Learnability(5, evaluate=True)])
+def test_what_a_simulated_student_cannot_honour_is_refused(curriculum: cursus.Curriculum) -> None:
+    with pytest.raises(SettingsError, match="a simulated student has no critic and learns from everything"):
+        simulate(make_world("chain", 5), curriculum)

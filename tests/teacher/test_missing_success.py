@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cursus
-from cursus.curricula import League, Mixture, Phase, Phases, Pool
+from cursus.curricula import PLR, TSCL, League, Learnability, Mixture, Phase, Phases, Pool
 from cursus.errors import CursusError, ResultError
 from cursus.remote import Hub, RemoteTeacher
 from cursus.runs import read_events
@@ -28,11 +28,15 @@ CONTENT = {
     "uniform": lambda: cursus.Uniform(4),
     "progress in returns": reads_returns,
     "a pool of returns": lambda: Pool(100, size=8, signal="return"),
+    "TSCL in returns": lambda: TSCL(4, signal="return"),
+    "scores of rollouts": lambda: PLR(4),
     "a mixture of such": lambda: Mixture(cursus.Uniform(4), reads_returns(), share=0.5),
     "phases without a gate": lambda: Phases([Phase("a", cursus.Uniform(4), episodes=9), Phase("b", reads_returns())]),
 }
 BY_SUCCESS = {
     "stages": lambda: cursus.Staged(["walk", "run"]),
+    "learnability": lambda: Learnability(4),
+    "PLR by learnability": lambda: PLR(4, score="learnability"),
     "stages in a mixture": lambda: Mixture(cursus.Uniform(2), cursus.Staged(tasks=2), share=0.5),
     "a phase with a gate": lambda: Phases([Phase("a", cursus.Uniform(4), gate=cursus.Wilson())]),
 }
@@ -40,6 +44,8 @@ BY_SCORE = {
     "progress in scores": lambda: cursus.LearningProgress(4),
     "a pool of scores": lambda: Pool(100, size=8),
     "a league": a_league,
+    "TSCL in scores": lambda: TSCL(4),
+    "PLR by score": lambda: PLR(4, score="score"),
 }
 
 

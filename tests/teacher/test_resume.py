@@ -18,7 +18,7 @@ import pytest
 
 import cursus
 from cursus.adapters.gymnasium import CurriculumEnv
-from cursus.curricula import League, Phase, Phases, Pool
+from cursus.curricula import EXP3S, PLR, TSCL, League, Learnability, Phase, Phases, Pool
 from cursus.curricula.staged.mixing import ForgettingWatch
 from cursus.errors import (
     CheckpointWarning,
@@ -47,6 +47,10 @@ CURRICULA: dict[str, Callable[[], cursus.Curriculum]] = {
     "staged": staged,
     "progress": lambda: cursus.LearningProgress(30),
     "pool": lambda: Pool(500, size=20, min_presentations=2),
+    "tscl": lambda: TSCL(30, algorithm="window"),
+    "exp3": lambda: EXP3S(30),
+    "learnability": lambda: Learnability(30, refresh=25, evaluate=True),
+    "plr": lambda: PLR(60, score="learnability", buffer_size=12, robust=True),
     "mixture": lambda: cursus.Mixture(cursus.Uniform(30), cursus.LearningProgress(30), share=0.3),
     "phases": lambda: Phases([Phase("first", cursus.Uniform(9), episodes=50), Phase("then", cursus.LearningProgress(9))]),
     "league": lambda: League(

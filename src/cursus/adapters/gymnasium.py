@@ -15,7 +15,7 @@ from cursus.tasks import Task
 from cursus.teacher import Teacher
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface, reset_with_task
 
-TICKET_KEY = "cursus_ticket"
+TICKET_KEY, TASK_KEY = "cursus_ticket", "cursus_task"
 """Where the final info of an episode says which ticket it was."""
 
 
@@ -28,6 +28,7 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._return, self._length = 0.0, 0
         self._task: Task
         self._stage: str | None = None  # that the present task was drawn for
+        self._learn: bool | None = None  # whether to learn from it; None where all is learned from
 
     @abstractmethod
     def _next_task(self) -> Task:
@@ -56,8 +57,12 @@ class _TaskEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def _told(self, task: Task) -> dict[str, Any]:
         """What infos say of an episode."""
         self._task = task
-        told = {"task": task.id, "label": task.label}
-        return told if self._stage is None else {**told, "stage": self._stage}
+        told: dict[str, Any] = {"task": task.id, "label": task.label}
+        if self._stage is not None:
+            told["stage"] = self._stage
+        if self._learn is not None:
+            told["learn"] = self._learn
+        return told
 
     def _with_episode(self, info: dict[str, Any]) -> dict[str, Any]:
         return {"episode": {"r": float(self._return), "l": self._length}, **info}
@@ -105,6 +110,7 @@ class CurriculumEnv(_TaskEnv):
         self._ticket = int(given.tickets[0])  # remembered first: whatever fails from here on, the next reset withdraws it
         stages = self.teacher.curriculum.stages_of(given.tags)
         self._stage = None if stages is None else stages[0]
+        self._learn = bool(given.learn[0]) if self.teacher.withholds else None
         return self.teacher.tasks[int(given.tasks[0])]
 
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:
@@ -218,7 +224,7 @@ class TaskHolder(_TaskEnv):
         return result
 
     def _end(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**self._told(self._task), **self._with_episode(info), TICKET_KEY: self._ticket}
+        return {**self._told(self._task), **self._with_episode(info), TICKET_KEY: self._ticket, TASK_KEY: self._task.id}
 
 
 def wrapper_names(env: gymnasium.Env[Any, Any]) -> set[str]:

@@ -16,19 +16,22 @@ from gymnasium import spaces
 from gymnasium.vector.utils import concatenate, create_empty_array
 
 from cursus.adapters._worker_watch import WorkerWatch
-from cursus.adapters.gymnasium import TICKET_KEY, wrapper_names
+from cursus.adapters.gymnasium import TASK_KEY, TICKET_KEY, wrapper_names
 from cursus.curricula import Curriculum
+from cursus.curricula.scores import RolloutScorer
 from cursus.errors import MissingExtra, SettingsError, StateError
 from cursus.metrics import CurriculumStatistics
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.teacher import Teacher
-from cursus.types import IntArray
+from cursus.types import Decision, IntArray
 from cursus.vector import Processes, Serial
 from cursus.vector.task_interface import EPISODE_KEYS, SUCCESS_KEYS, ReadScore, ReadSuccess, TaskInterface
 from cursus.verbosity import log
 
 try:
+    from stable_baselines3.common.base_class import BaseAlgorithm
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
     from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
     from cursus.adapters._sb3_state import load_model, model_state
@@ -79,9 +82,12 @@ class SB3VecEnv(_TaughtVecEnv):
             )
         if envs.metadata["autoreset_mode"].name != "SAME_STEP":
             raise SettingsError('SB3 expects environments that reset in the same step: make_vec(…, autoreset="same_step").')
+        if envs.has_teacher:
+            _check_learned_from(envs.teacher.curriculum)
         self.envs = envs
         envs.settings = replace(envs.settings, record_episodes=True)
         self._began = time.time()
+        self._scored = envs.has_teacher and envs.teacher.rollout_score is not None
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     @property
@@ -105,6 +111,8 @@ class SB3VecEnv(_TaughtVecEnv):
             actions = concatenate(space, actions, create_empty_array(space, self.num_envs))  # type: ignore[arg-type]
         if isinstance(self.action_space, spaces.MultiBinary):  # SB3 gives them as floating-point numbers
             actions = np.asarray(actions, self.action_space.dtype)
+        if self._scored:
+            self._played = self.envs.tickets, self.envs.task_ids
         self.envs.step_async(actions)
 
     def step_wait(self) -> Any:
@@ -130,6 +138,8 @@ class SB3VecEnv(_TaughtVecEnv):
             infos[env] = {key: final[key][env] for key in told_of} | infos[env]
             if "worker_lost" in told and told["_worker_lost"][env]:
                 infos[env]["worker_lost"] = True
+            elif self._scored:
+                infos[env] |= {TICKET_KEY: int(self._played[0][env]), TASK_KEY: int(self._played[1][env])}
         if "decisions" in told:  # they belong to no environment; the first that ended brings them along
             infos[int(np.argmax(dones))]["decisions"] = told["decisions"]
         return observations, rewards.astype(np.float32), dones, infos
@@ -214,6 +224,7 @@ class CurriculumVecEnvWrapper(_TaughtVecEnv):
         timeout_s: float | None = 60.0,
     ) -> None:
         _check_venv(venv)
+        _check_learned_from(curriculum)
         if timeout_s is not None:
             check_positive("timeout_s", timeout_s)
         if run is not None:
@@ -361,12 +372,58 @@ def _check_venv(venv: Any) -> None:
         inner = inner.venv
 
 
+def _check_learned_from(curriculum: Any) -> None:
+    """Refuse a curriculum with episodes that are played to be scored alone: algorithms of SB3 learn from every step."""
+    if isinstance(curriculum, Curriculum) and curriculum.withholds:
+        raise SettingsError(
+            f"{type(curriculum).__name__} has episodes that must not be learned from, and the algorithms of Stable-Baselines3 "
+            "learn from every step. Let it learn from all (robust=False, evaluate=False), or train with cursus.agents.PPO."
+        )
+
+
+class SB3Scorer:
+    """Scores episodes from the rollouts of an on-policy algorithm, and hands the scores to the teacher that asks for them.
+
+    Args:
+        teacher: who assigns the tasks; its `rollout_score` says which score.
+        model: an algorithm with rollouts; others are refused.
+    """
+
+    def __init__(self, teacher: Teacher, model: BaseAlgorithm) -> None:
+        wanted = teacher.rollout_score
+        if not isinstance(model, OnPolicyAlgorithm) or wanted is None:
+            raise SettingsError(
+                f"{type(teacher.curriculum).__name__} reads {wanted}, a score of rollouts; {type(model).__name__} has none. "
+                'Train with an on-policy algorithm such as PPO, or let it read results: score="learnability".'
+            )
+        self._teacher, self._model = teacher, model
+        self.scorer = RolloutScorer(wanted, model.n_envs)
+        """What is known of the episodes under way."""
+
+    @classmethod
+    def of(cls, teacher: Teacher, model: BaseAlgorithm) -> SB3Scorer | None:
+        """One for a `model`, if the `teacher` asks for scores of rollouts."""
+        return None if teacher.rollout_score is None else cls(teacher, model)
+
+    def step(self, rewards: Any, dones: Any, infos: Sequence[dict[str, Any]]) -> None:
+        """One step of all environments: `rewards`, `dones` and `infos` as SB3 has them."""
+        tickets, tasks = (np.array([info.get(key, -1) for info in infos], dtype=np.int64) for key in (TICKET_KEY, TASK_KEY))
+        self.scorer.step(np.asarray(rewards, dtype=np.float64), np.asarray(dones, dtype=bool), tickets, tasks)
+
+    def finish(self) -> list[Decision]:
+        """The rollout is full; what was decided because of its scores."""
+        buffer = self._model.rollout_buffer
+        return self._teacher.score(*self.scorer.finish(buffer.advantages, buffer.values))
+
+
 class CurriculumCallback(BaseCallback):
     """Logs `curriculum/…` at the end of every rollout, and saves model and curriculum together, so that a run can be resumed.
 
     **Logged** are, with stages, the present one, the success of each and the mix; otherwise by label success, share of what was
     drawn in this rollout, progress where the curriculum measures it, and how evenly labels were drawn (`entropy`, 1 is evenly).
     Always: episodes, tickets in flight, stale starts.
+
+    **Scored** are episodes from the rollouts of an on-policy algorithm, where the curriculum reads such scores (`PLR`).
 
     **Saved** is one cut of the model (weights, optimisers, counters, random streams), the statistics of `VecNormalize` and the
     teacher, between two rollouts. When `learn` begins in environments that were made with `resume=True`, all of it is loaded:
@@ -421,8 +478,11 @@ class CurriculumCallback(BaseCallback):
                 self.model._last_obs = self.model.env.normalize_obs(self.model.env.get_original_obs())
             log.info("[curriculum] the model goes on from step %s", f"{self.model.num_timesteps:,}")
         self._saved = self.model.num_timesteps
+        self._scorer = SB3Scorer.of(teacher, self.model)
 
     def _on_step(self) -> bool:
+        if self._scorer is not None:
+            self._scorer.step(*(self.locals[name] for name in ("rewards", "dones", "infos")))
         return True
 
     def _on_rollout_start(self) -> None:
@@ -439,6 +499,8 @@ class CurriculumCallback(BaseCallback):
         self._teacher.checkpoint({"sb3": model_state(self.model, replay_buffer=self._save_replay_buffer)})
 
     def _on_rollout_end(self) -> None:
+        if self._scorer is not None:
+            self._scorer.finish()
         for name, value in curriculum_metrics(self._teacher, self._statistics, self._max_labels).items():
             unseen = ("stdout", "log") if len(name) > _WIDTH_OF_TABLE else None
             self.logger.record(f"curriculum/{name}", value, exclude=unseen)

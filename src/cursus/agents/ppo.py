@@ -218,6 +218,14 @@ class PPO(Agent):
         self._rollout.add(**step)
         self._acted = None
 
+    def rollout_values(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Advantages and values of all steps of the rollout, also of those that are not learned from; `(n_steps, num_envs)`.
+
+        From these `cursus.curricula.scores.RolloutScorer` scores episodes for curricula that ask for it.
+        """
+        advantages = self._rollout.advantages(self._gamma, self._gae_lambda, of_all=True)
+        return advantages.cpu().numpy(), self._rollout["values"].cpu().numpy()
+
     def update(self) -> dict[str, float]:
         """Learn from a full rollout in up to `n_epochs` passes, and empty it. Metrics are means over all gradient steps."""
         if not self.rollout_full:

@@ -72,9 +72,9 @@ class Rollout:
         """Begin anew."""
         self._size = 0
 
-    def advantages(self, gamma: float, gae_lambda: float) -> Tensor:
-        """Of each step: see `gae`."""
-        values, valid = self["values"], self["valid"]
+    def advantages(self, gamma: float, gae_lambda: float, *, of_all: bool = False) -> Tensor:
+        """Of each step that is valid, or of all: see `gae`."""
+        values, valid = self["values"], torch.ones_like(self["valid"]) if of_all else self["valid"]
         next_values = torch.where(self["ended"], self["next_values"], values.roll(-1, dims=0))
         next_values[-1] = self["next_values"][-1]
         goes_on = ~self["ended"] & valid.roll(-1, dims=0)

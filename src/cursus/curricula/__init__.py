@@ -1,9 +1,13 @@
 """Curricula: what to practise next, from uniform sampling to stages behind gates and learning progress."""
 
+from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
+from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
+from cursus.curricula.learnability import Learnability
 from cursus.curricula.mixture import Mixture
 from cursus.curricula.phases import Phase, Phases, Practice
+from cursus.curricula.plr import PLR
 from cursus.curricula.pool import Pool
 from cursus.curricula.progress import (
     Bidirectional,
@@ -30,9 +34,14 @@ from cursus.curricula.staged import (
     Wilson,
     Window,
 )
+from cursus.curricula.tscl import TSCL
 from cursus.curricula.uniform import Uniform
 
 __all__ = [
+    "ACCEL",
+    "EXP3S",
+    "PLR",
+    "TSCL",
     "AdaptiveMixing",
     "Bidirectional",
     "Curriculum",
@@ -43,6 +52,7 @@ __all__ = [
     "ForgettingWatch",
     "Gate",
     "League",
+    "Learnability",
     "LearningProgress",
     "LegacyMain",
     "LegacyVMin",

@@ -17,7 +17,7 @@ from cursus.errors import SettingsError, StateError, TaskError
 from cursus.randomness import TicketStream
 from cursus.settings import describe
 from cursus.tasks import TaskSpace, TaskSpaceLike, task_space
-from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
+from cursus.types import BoolArray, Decision, Draw, Episodes, FloatArray, IntArray, RolloutScores, TaskSample, Tree
 
 EVERYTHING = frozenset({"success", "score"})
 """What a curriculum may need of an episode beside its return and its length."""
@@ -113,6 +113,28 @@ class Curriculum(ABC):
         parts = self.parts()
         return frozenset().union(*(part.needs for part in parts)) if parts else EVERYTHING
 
+    @property
+    def rollout_score(self) -> str | None:
+        """Which score of a rollout it wants for each episode, a name in `cursus.curricula.scores.SCORES`; None if none.
+
+        The learner hands them in with `Teacher.score`, and `update_scores` gets them.
+        """
+        wanted = sorted({part.rollout_score for part in self.parts()} - {None}, key=str)
+        if len(wanted) > 1:
+            raise SettingsError(
+                f"curricula that are joined want different scores of rollouts, {' and '.join(map(str, wanted))}."
+            )
+        return wanted[0] if wanted else None
+
+    @property
+    def withholds(self) -> bool:
+        """Whether some of its episodes are played to be scored alone, and must not be learned from; see `learns`."""
+        return any(part.withholds for part in self.parts())
+
+    def learns(self, tags: IntArray) -> BoolArray | None:
+        """Whether episodes drawn with these `tags` are to be learned from, shape (n,); None if all are."""
+        return None
+
     def peek(self, rng: TicketStream) -> Draw:
         """What `sample` would draw from `rng`, without anything having been drawn."""
         before = self.draw_state()
@@ -142,6 +164,12 @@ class Curriculum(ABC):
     @abstractmethod
     def update(self, episodes: Episodes) -> list[Decision]:
         """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
+
+    def update_scores(self, scores: RolloutScores) -> list[Decision]:
+        """Learn from `scores` of rollouts, and say what was decided; refused unless `rollout_score` names some."""
+        raise SettingsError(
+            f"{type(self).__name__} reads no scores of rollouts, so teacher.score is not for it. Give scores=… to report."
+        )
 
     def stages_of(self, tags: IntArray) -> list[str] | None:
         """The stage or phase that draws with these `tags` were for, shape (n,); None if there are no stages here."""

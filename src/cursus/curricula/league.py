@@ -15,7 +15,7 @@ from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind, check_positive
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
+from cursus.types import BoolArray, Decision, Draw, Episodes, FloatArray, IntArray, RolloutScores, TaskSample, Tree
 
 ARCHIVE, LATEST = "archive", "latest"
 STRATEGIES = ("pfsp", "skill", "random", "baseline", "newest")
@@ -215,6 +215,14 @@ class League(Curriculum):
     def stages_of(self, tags: IntArray) -> list[str] | None:
         """Those of the curriculum, by these `tags`."""
         return self._curriculum.stages_of(tags)
+
+    def learns(self, tags: IntArray) -> BoolArray | None:
+        """As the curriculum says."""
+        return self._curriculum.learns(tags)
+
+    def update_scores(self, scores: RolloutScores) -> list[Decision]:
+        """For the curriculum, whose tasks stand for games against several."""
+        return self._curriculum.update_scores(replace(scores, task=scores.task // self._space.width))
 
     def _meet(self, strategies: Strategies, how: float, who: float) -> int:
         """The index of a member."""

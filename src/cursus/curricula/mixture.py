@@ -11,7 +11,18 @@ import numpy as np
 from cursus.curricula.base import Curriculum, TagLayout, one_task_space, take
 from cursus.randomness import TicketStream
 from cursus.settings import check_kind, check_share
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
+from cursus.types import (
+    FOREIGN_TAG,
+    BoolArray,
+    Decision,
+    Draw,
+    Episodes,
+    FloatArray,
+    IntArray,
+    RolloutScores,
+    TaskSample,
+    Tree,
+)
 
 _TAGS = TagLayout(part=2)  # the rest is the tag of that part
 _MOST_LISTED = 1 << 24
@@ -65,6 +76,28 @@ class Mixture(Curriculum):
             own = (episodes.tag != FOREIGN_TAG) & (drawn_by == which)
             decisions += part.update(episodes.with_tags(np.where(own, inner, FOREIGN_TAG)))
         return self._completed_last(sorted(decisions, key=lambda decision: decision.ticket))
+
+    def update_scores(self, scores: RolloutScores) -> list[Decision]:
+        """Show them to those parts that want any, under the tags that each of them gave."""
+        decisions: list[Decision] = []
+        drawn_by, inner = _TAGS.unpack(scores.tag)
+        for which, part in enumerate(self._parts):
+            if part.rollout_score is not None:
+                own = (scores.tag != FOREIGN_TAG) & (drawn_by == which)
+                decisions += part.update_scores(replace(scores, tag=np.where(own, inner, FOREIGN_TAG)))
+        return sorted(decisions, key=lambda decision: decision.ticket)
+
+    def learns(self, tags: IntArray) -> BoolArray | None:
+        """As the part says that drew each."""
+        if not self.withholds:
+            return None
+        drawn_by, inner = _TAGS.unpack(tags)
+        learned = np.ones(len(tags), dtype=bool)
+        for which, part in enumerate(self._parts):
+            own = drawn_by == which
+            found = part.learns(inner[own])
+            learned[own] = True if found is None else found
+        return learned
 
     def _completed_last(self, decisions: list[Decision]) -> list[Decision]:
         """Of the completions of parts, only the one that completes them all."""

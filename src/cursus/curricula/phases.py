@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
 
@@ -17,7 +17,18 @@ from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
 from cursus.settings import check_count, check_kind
 from cursus.tasks import Drills
-from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
+from cursus.types import (
+    FOREIGN_TAG,
+    BoolArray,
+    Decision,
+    Draw,
+    Episodes,
+    FloatArray,
+    IntArray,
+    RolloutScores,
+    TaskSample,
+    Tree,
+)
 
 _ROOM = 16
 
@@ -222,6 +233,29 @@ class Phases(Curriculum):
     def stages_of(self, tags: IntArray) -> list[str]:
         """The names of the phases that draws with these `tags` were for."""
         return [self._phases[self._tags.unpack(tag)[0]].name for tag in tags.tolist()]
+
+    def learns(self, tags: IntArray) -> BoolArray | None:
+        """As the phase says that drew each."""
+        if not self.withholds:
+            return None
+        phases, inner = self._tags.unpack(tags)
+        learned = np.ones(len(tags), dtype=bool)
+        for index in np.unique(phases).tolist():
+            found = self._phases[index].curriculum.learns(inner[phases == index])
+            learned[phases == index] = True if found is None else found
+        return learned
+
+    def update_scores(self, scores: RolloutScores) -> list[Decision]:
+        """Give each to the phase that drew its episode, if that wants it."""
+        decisions: list[Decision] = []
+        phases, inner = self._tags.unpack(scores.tag)
+        origins = np.where(scores.tag == FOREIGN_TAG, self._now, phases)
+        for index in np.unique(origins).tolist():
+            curriculum, own = self._phases[index].curriculum, origins == index
+            if curriculum.rollout_score is not None:
+                tags = np.where(scores.tag == FOREIGN_TAG, FOREIGN_TAG, inner)
+                decisions += curriculum.update_scores(replace(scores, tag=tags)[own])
+        return sorted(decisions, key=lambda decision: decision.ticket)
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Give every episode to the phase that drew it, and count."""

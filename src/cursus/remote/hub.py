@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cursus.errors import TeacherError
+from cursus.errors import SettingsError, TeacherError
 from cursus.randomness import Purpose, TicketStream
 from cursus.remote.channel import make_memory
 from cursus.remote.channel.shared import MemoryKind
@@ -82,6 +82,11 @@ class Hub:
     def __init__(self, teacher: Teacher, *, memory: MemoryKind = "shared", members: int = 256) -> None:
         check_kind("teacher", teacher, Teacher, "Teacher(LearningProgress(10))")
         check_count("members", members)
+        if teacher.withholds or teacher.rollout_score is not None:
+            raise SettingsError(
+                f"{type(teacher.curriculum).__name__} has episodes that must not be learned from, or reads scores of rollouts: "
+                "remote workers are told neither. Train in environments of make_vec."
+            )
         self.teacher = teacher
         self.staleness = Staleness()
         """How far the tasks of remote workers were behind the results."""

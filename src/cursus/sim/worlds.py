@@ -11,7 +11,22 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula import (
+    EXP3S,
+    PLR,
+    TSCL,
+    Curriculum,
+    Learnability,
+    LearningProgress,
+    Phase,
+    Phases,
+    Pool,
+    Scatter,
+    Staged,
+    Uniform,
+    Wilson,
+    Window,
+)
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
@@ -271,9 +286,14 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "pool": lambda world, episodes: Pool(world.tasks, size=min(_POOL, world.tasks.size)),
     "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
     "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
+    "tscl": lambda world, episodes: TSCL(world.tasks),
+    "tscl_window": lambda world, episodes: TSCL(world.tasks, algorithm="window"),
+    "exp3": lambda world, episodes: EXP3S(world.tasks),
+    "learnability": lambda world, episodes: Learnability(world.tasks),
+    "plr": lambda world, episodes: PLR(world.tasks, score="learnability"),
 }
-"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `hardest` is
-no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by learnability: a simulated
+student has no critic. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory
@@ -292,6 +312,11 @@ def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> 
         raise SettingsError(f"{_name(curriculum)} gave a {type(made).__name__}, which is no curriculum.")
     if made.tasks.size != world.tasks.size:
         raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
+    if made.rollout_score is not None or made.withholds:
+        raise SettingsError(
+            f"{type(made).__name__} reads scores of rollouts, or has episodes that must not be learned from: a simulated "
+            'student has no critic and learns from everything. Give it score="learnability", robust=False or evaluate=False.'
+        )
     return made
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from cursus._text import html, short_repr
 from cursus.errors import TaskError
+from cursus.randomness import TicketStream
 from cursus.types import IntArray
 
 MOST_NATURAL_STAGES = 100_000
@@ -90,6 +91,27 @@ class TaskSpace(ABC):
             raise TaskError(f"{self!r} has {self.size:,} tasks: say which of them form a stage.")
         names, which = self.labels(np.arange(self.size, dtype=np.int64))
         return {name: np.flatnonzero(which == index).tolist() for index, name in enumerate(names)}
+
+    def neighbours(self, task: int) -> IntArray:
+        """The tasks (ids) that one small edit makes of a `task` (an id), if the space knows what is near; at least one."""
+        raise TaskError(
+            f"{type(self).__name__} does not know which tasks are near each other, so that none can be mutated. Use Product, "
+            "Box or Discrete, whose neighbours differ in one value."
+        )
+
+    def mutate(self, tasks: IntArray, rng: TicketStream, *, edits: int = 1) -> IntArray:
+        """Other tasks near these: each goes to one of its `neighbours`, all equally likely, for a number of edits.
+
+        Args:
+            tasks: ids, shape `(n,)`.
+            rng: random numbers for `n` tickets.
+            edits: how often, at least 1 (default 1).
+        """
+        for _ in range(edits):
+            luck = rng.uniform().tolist()
+            near = [self.neighbours(task) for task in tasks.tolist()]
+            tasks = np.array([each[int(u * len(each))] for each, u in zip(near, luck, strict=True)], dtype=np.int64)
+        return tasks
 
     def check_order(self) -> None:  # noqa: B027 – most spaces know the order of their stages
         """Refuse, if the natural stages are in no order that anybody has said."""

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 
 from cursus.errors import SettingsError, TaskError
 from cursus.tasks.base import MOST_LABELS, TaskSpace, text_of
-from cursus.tasks.discrete import distinct
+from cursus.tasks.discrete import beside, distinct
 from cursus.types import FloatArray, IntArray
 
 _ID_BITS = 62
 _MOST_BITS_PER_AXIS = 32
 _MOST_LABEL_BITS = 2
+_EDITS_PER_AXIS = 16  # from one end to the other
 
 
 class Box(TaskSpace):
@@ -88,6 +89,15 @@ class Box(TaskSpace):
         top = (1 << self._bits) - 1
         share = ((tasks[:, None] >> self._shifts) & top) / top
         return np.clip(self._low * (1.0 - share) + self._high * share, self._low, self._high)
+
+    def neighbours(self, task: int) -> IntArray:
+        """The points a sixteenth of an axis below or above, as far as they are in the box."""
+        steps = (task >> self._shifts) & ((1 << self._bits) - 1)
+        size, step = 1 << self._bits, max((1 << self._bits) // _EDITS_PER_AXIS, 1)
+        near = [
+            task + ((beside(int(index), size, step) - index) << shift) for index, shift in zip(steps, self._shifts, strict=True)
+        ]
+        return np.concatenate(near)
 
     def id(self, point: ArrayLike | Mapping[str, float]) -> int:
         """The id of the nearest point to `point`: one value per axis, as a list or by name."""

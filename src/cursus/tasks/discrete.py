@@ -38,6 +38,10 @@ class Discrete(TaskSpace):
         """The number itself."""
         return task
 
+    def neighbours(self, task: int) -> IntArray:
+        """The numbers beside it."""
+        return beside(task, self.size)
+
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
         """Every task is a group of its own."""
         numbers, which, _ = distinct(tasks)
@@ -55,6 +59,12 @@ def distinct(values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return sorted_values[order], rank[which], first[order]
+
+
+def beside(index: int, size: int, step: int = 1) -> IntArray:
+    """The indices a `step` below and above `index`, as far as they are among `size`; itself, if that is the only one."""
+    found = [each for each in (index - step, index + step) if 0 <= each < size]
+    return np.array(found or [index], dtype=np.int64)
 
 
 class Named(TaskSpace):

@@ -13,7 +13,7 @@ import numpy as np
 from cursus._text import short_repr
 from cursus.errors import SettingsError, TaskError
 from cursus.tasks.base import MOST_LABELS, MOST_NATURAL_STAGES, MOST_TASKS, TaskSpace, text_of
-from cursus.tasks.discrete import distinct
+from cursus.tasks.discrete import beside, distinct
 from cursus.types import IntArray
 
 
@@ -89,6 +89,17 @@ class Product(TaskSpace):
         """One value per axis."""
         indices = np.unravel_index(task, self._shape)
         return {name: values[int(index)] for (name, values), index in zip(self._axes.items(), indices, strict=True)}
+
+    def neighbours(self, task: int) -> IntArray:
+        """Those with the next value below or above on one axis."""
+        indices = np.unravel_index(task, self._shape)
+        strides = [math.prod(self._shape[axis + 1 :]) for axis in range(len(self._shape))]
+        near = [
+            task + (beside(int(index), size) - index) * stride
+            for index, size, stride in zip(indices, self._shape, strides, strict=True)
+            if size > 1
+        ]
+        return np.concatenate(near) if near else np.array([task], dtype=np.int64)
 
     def id(self, **params: Any) -> int:
         """The id of the combination with these values, one for each axis in `params`."""

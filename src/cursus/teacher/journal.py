@@ -15,7 +15,7 @@ from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
 from cursus.teacher.tickets import Counts, TicketBook
 from cursus.teacher.validation import Results
-from cursus.types import Decision, Episodes, IntArray, Tree
+from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, RolloutScores, Tree
 
 _SAVED_DECISIONS = 50
 
@@ -50,11 +50,12 @@ class Journal:
 
     # ---- tickets
 
-    def open(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> IntArray:
-        """Open a ticket for each of these environments."""
+    def open(self, envs: IntArray, tasks: IntArray, tags: IntArray, learn: BoolArray | None = None) -> IntArray:
+        """Open a ticket for each of these environments; recorded with what is not to be learned from, if anything is."""
         self._check(envs, tasks, tags)
         tickets = self.book.open(envs, tasks, tags)
-        self.ledger.write("assign", {"first": int(tickets[0]), "env": envs, "task": tasks, "tag": tags})
+        fields = {"first": int(tickets[0]), "env": envs, "task": tasks, "tag": tags}
+        self.ledger.write("assign", fields if learn is None or learn.all() else {**fields, "learn": learn})
         for observer in self.observers.present:
             observer.assigned(tasks)
         return tickets
@@ -75,6 +76,12 @@ class Journal:
         released = self.book.finish(tickets, *results)
         self.ledger.write("finish", _columns(tickets, results))
         return released
+
+    def score(self, tickets: IntArray, scores: FloatArray) -> RolloutScores:
+        """Settle the scores of finished episodes."""
+        scored = self.book.score(tickets, scores)
+        self.ledger.write("score", {"ticket": scored.ticket, "task": scored.task, "tag": scored.tag, "score": scored.score})
+        return scored
 
     def lose(self, tickets: IntArray) -> Episodes:
         """Settle tickets whose worker is gone."""

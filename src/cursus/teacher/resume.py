@@ -21,13 +21,13 @@ from cursus.settings import describe
 from cursus.teacher.journal import Journal
 from cursus.teacher.observers import Observer
 from cursus.teacher.tickets import NO_EPISODES, TicketBook
-from cursus.types import Decision, Episodes, Tree
+from cursus.types import Decision, Episodes, RolloutScores, Tree
 from cursus.verbosity import log
 
 ON_RESUME = "settings"
 """The kind of a decision that is made by who resumes a run, not by its curriculum."""
 
-_CHANGING = ("assign", "finish", "lose", "withdraw", "exchange", "set_stage")  # what the curriculum hears of
+_CHANGING = ("assign", "finish", "lose", "withdraw", "exchange", "score", "set_stage")  # what the curriculum hears of
 _SETTINGS = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
 _FIXED = {
     "seed": "all draws of a run are keyed by its seed",
@@ -293,11 +293,13 @@ def _apply(
     if kind == "num_envs":
         done.num_envs = int(event["num_envs"])
     released = enter(book, event)
-    for observer in observers if "task" in event else ():
+    for observer in observers if "task" in event and kind != "score" else ():
         observer.assigned(_ints(event["task"]))
     decisions: list[Decision] = []
     if kind == "set_stage":
         decisions = curriculum.set_stage(event["stage"], event["ticket"])
+    elif kind == "score":
+        decisions = curriculum.update_scores(scores_of(event))
     elif released is None or not len(released):
         return
     else:
@@ -337,7 +339,15 @@ def enter(book: TicketBook, event: dict[str, Any]) -> Episodes | None:
         book.withdraw(book.check_open(event.get("withdrawn", ())), hold=True)
         book.lose(book.check_open(event.get("lost", ())), hold=True)
         return book.release()
+    elif kind == "score":
+        book.score(book.check_unscored(event["ticket"]), np.array(event["score"], dtype=np.float64))
     return None
+
+
+def scores_of(event: dict[str, Any]) -> RolloutScores:
+    """What an event of scores has handed in."""
+    score = np.array(event["score"], dtype=np.float64)
+    return RolloutScores(_ints(event["ticket"]), _ints(event["task"]), _ints(event["tag"]), score)
 
 
 def _open(book: TicketBook, event: dict[str, Any]) -> None:

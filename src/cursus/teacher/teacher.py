@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from cursus._text import html
 from cursus.curricula import Curriculum
 from cursus.curricula.base import check_is_curriculum
-from cursus.errors import SettingsError, TeacherError
+from cursus.errors import ResultError, SettingsError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, holds_run
 from cursus.settings import check_count
@@ -28,13 +28,13 @@ from cursus.tasks import TaskSpace
 from cursus.teacher.journal import Exchange, Journal
 from cursus.teacher.observers import Observers, ObserverT
 from cursus.teacher.resume import Change, Resumption, changed_settings, describe_run, settings_decision
-from cursus.teacher.tickets import NO_EPISODES, REMOTE_ENVS, Counts, TicketBook
-from cursus.teacher.validation import Results, check_results
-from cursus.types import Decision, Episodes, IntArray, Tree
+from cursus.teacher.tickets import MOST_UNSCORED, NO_EPISODES, REMOTE_ENVS, Counts, TicketBook
+from cursus.teacher.validation import Results, check_results, check_scores
+from cursus.types import BoolArray, Decision, Episodes, IntArray, Tree
 from cursus.verbosity import log
 
 _REMEMBERED_DECISIONS = 1000
-_FREQUENT = ("eviction", "mix")  # decisions that would hide the others on a terminal
+_FREQUENT = ("buffer", "eviction", "mix", "refresh")  # decisions that would hide the others on a terminal
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
     "Resume the run from its newest checkpoint, or make a new teacher."
@@ -54,6 +54,8 @@ class Assignment:
     """The ids of their tasks."""
     tags: IntArray
     """What the curriculum noted on them, such as the stage that they were drawn for; see `Curriculum.stages_of`."""
+    learn: BoolArray
+    """Whether each episode is to be learned from: not where it is played to be scored alone, see `Curriculum.learns`."""
 
     def __len__(self) -> int:
         return len(self.tickets)
@@ -189,7 +191,8 @@ class Teacher:
         self._words = Words(self._seed)
         self._curriculum = curriculum
         self._tasks, self._score_bounds, self._needs = curriculum.tasks, curriculum.score_bounds, curriculum.needs
-        self._book = TicketBook(max_lag=max_lag, ahead=ahead)
+        self._withholds, self._rollout_score = curriculum.withholds, curriculum.rollout_score
+        self._book = TicketBook(max_lag=max_lag, ahead=ahead, scored=self._rollout_score is not None)
         self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
@@ -294,16 +297,22 @@ class Teacher:
                 return Assignment(*self._draw(numbers))
             tickets, tasks, tags = self._book.take_again(numbers)
             fresh = tickets < 0
-            tickets[fresh], _, tasks[fresh], tags[fresh] = self._draw(numbers[fresh])
-            return Assignment(tickets, numbers, tasks, tags)
+            tickets[fresh], _, tasks[fresh], tags[fresh], _ = self._draw(numbers[fresh])
+            return Assignment(tickets, numbers, tasks, tags, self._learn(tags))
 
-    def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-        """Tickets, environments, tasks and tags."""
+    def _draw(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray, BoolArray]:
+        """Tickets, environments, tasks, tags, and whether to learn from them."""
         if not len(envs):
-            return envs, envs, envs, envs
+            return envs, envs, envs, envs, np.ones(0, dtype=bool)
         rng = TicketStream(self._seed, self._book.counts.assigned, len(envs), source=self._words)
         draw = self._curriculum.sample(rng)
-        return self._journal.open(envs, draw.tasks, draw.tags), envs, draw.tasks, draw.tags
+        learn = self._learn(draw.tags)
+        return self._journal.open(envs, draw.tasks, draw.tags, learn), envs, draw.tasks, draw.tags, learn
+
+    def _learn(self, tags: IntArray) -> BoolArray:
+        """Whether episodes drawn with these tags are to be learned from."""
+        learned = self._curriculum.learns(tags) if self._withholds else None
+        return np.ones(len(tags), dtype=bool) if learned is None else learned
 
     def report(
         self,
@@ -331,10 +340,39 @@ class Teacher:
             self._at_the_door()
             numbers = self._book.check_open(tickets)
             results = check_results(numbers, success, returns, lengths, scores, self._score_bounds, self._needs)
+            if self._rollout_score is not None and self._book.num_unscored >= MOST_UNSCORED:
+                raise ResultError(
+                    f"{self._book.num_unscored:,} episodes wait for the {self._rollout_score} of their rollouts, which "
+                    f"{type(self._curriculum).__name__} reads. Hand them in with teacher.score(tickets, scores)."
+                )
             self._act.begin()
             if log.isEnabledFor(logging.DEBUG):
                 self._tell_results(numbers, results)
             return self._decide(self._journal.finish(numbers, results))
+
+    def score(self, tickets: ArrayLike, scores: ArrayLike) -> list[Decision]:
+        """Hand in scores that are known at the end of a rollout, later than their episodes were reported; what was decided.
+
+        For curricula whose `rollout_score` names such a score. Nothing is changed if anything is wrong.
+
+        Args:
+            tickets: of finished episodes that were not scored before, shape (n,), each once.
+            scores: finite, shape (n,); `cursus.curricula.scores` computes them.
+        """
+        with self._act:
+            self._at_the_door()
+            if self._rollout_score is None:
+                raise SettingsError(
+                    f"{type(self._curriculum).__name__} reads no scores of rollouts: teacher.score is not for it. Scores that "
+                    "are known when an episode ends are given to report, as scores=…."
+                )
+            numbers = self._book.check_unscored(tickets)
+            checked = check_scores(numbers, scores)
+            if not len(numbers):
+                return []
+            self._act.begin()
+            scored = self._journal.score(numbers, checked)
+            return self._conclude(NO_EPISODES, self._curriculum.update_scores(scored))
 
     def lose(self, tickets: ArrayLike) -> list[Decision]:
         """Settle open `tickets` whose worker is gone. They count neither as success nor as failure."""
@@ -524,6 +562,16 @@ class Teacher:
         """The run folder, if there is one."""
         ledger = self._journal.ledger
         return ledger.folder.path if isinstance(ledger, Ledger) else None
+
+    @property
+    def rollout_score(self) -> str | None:
+        """Which score of a rollout the curriculum wants of each episode, see `score`; None if none."""
+        return self._rollout_score
+
+    @property
+    def withholds(self) -> bool:
+        """Whether some episodes must not be learned from, see `Assignment.learn`."""
+        return self._withholds
 
     @property
     def seed(self) -> int:

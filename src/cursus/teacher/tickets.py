@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cursus.errors import StateError, TicketError
-from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, Tree
+from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, RolloutScores, Tree
 
 _OPEN, _FINISHED, _CENSORED, _GONE = 0, 1, 2, 3
 _RESULTS: dict[str, Any] = {"success": np.bool_, "returns": np.float64, "length": np.int64, "score": np.float64}
@@ -18,6 +18,9 @@ _SMALLEST = 64
 _MAX_ENVS = 1 << 24
 LAG_PER_ENV = 32
 """Tickets per environment that may be handed out while an episode is waited for, unless `max_lag` says otherwise."""
+
+MOST_UNSCORED = 1 << 20
+"""So many episodes may wait for their scores from a rollout."""
 
 REMOTE_ENVS = _MAX_ENVS
 """The number of the first environment of a remote worker; those below are the teacher's own."""
@@ -51,10 +54,14 @@ class TicketBook:
     still open. An episode that is still open when more than `max_lag` newer tickets have been handed out is released as
     censored (a failure), so that one endless episode cannot hold up the curriculum; what it brings later is recorded, but
     not read a second time.
+
+    Where episodes are `scored` by rollouts, those that have finished wait here until their scores come.
     """
 
-    def __init__(self, *, max_lag: int | None = None, ahead: int = 0) -> None:
+    def __init__(self, *, max_lag: int | None = None, ahead: int = 0, scored: bool = False) -> None:
         self._max_lag = max_lag
+        self._scored = scored
+        self._unscored: dict[int, tuple[int, int]] = {}  # ticket → task, tag
         self.ahead = ahead
         self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_SMALLEST, dtype=dtype) for name, dtype in _COLUMNS.items()}
         self._status = bytearray(_SMALLEST)  # a column too; as bytes, one of them is read and found fastest
@@ -112,10 +119,7 @@ class TicketBook:
         for row, env in enumerate(envs.tolist()):
             if waiting := self.again.get(env):
                 ticket = tickets[row] = waiting.pop(0)
-                if ticket in self._overdue:
-                    _, tasks[row], tags[row] = self._overdue[ticket]
-                else:
-                    tasks[row], tags[row] = (self._columns[name][ticket - self._base] for name in ("task", "tag"))
+                tasks[row], tags[row] = self._known(int(ticket))
                 if not waiting:
                     del self.again[env]
         return tickets, tasks, tags
@@ -159,12 +163,57 @@ class TicketBook:
         hold: bool = False,
     ) -> Episodes:
         """Settle tickets with their results; what can be released now, or nothing with `hold`, if others come first."""
+        if self._scored:
+            self._await_scores(tickets)
         rows, on_time = self._settle(tickets, _FINISHED)
         score = success.astype(np.float64) if score is None else score
         for name, column in zip(_RESULTS, (success, returns, length, score), strict=True):
             self._columns[name][rows] = column[on_time]
         self.counts.finished += len(tickets)
         return NO_EPISODES if hold else self.release()
+
+    def _await_scores(self, tickets: IntArray) -> None:
+        """Remember task and tag of what is about to be finished."""
+        for ticket in tickets.tolist():
+            self._unscored[ticket] = self._known(ticket)
+
+    def _known(self, ticket: int) -> tuple[int, int]:
+        """Task and tag of an open ticket."""
+        if ticket in self._overdue:
+            return self._overdue[ticket][1:]
+        row = ticket - self._base
+        return int(self._columns["task"][row]), int(self._columns["tag"][row])
+
+    def check_unscored(self, tickets: ArrayLike) -> IntArray:
+        """`tickets` as an array, if each of them has finished, waits for its score and is named once."""
+        numbers = _flat("tickets", tickets)
+        listed = numbers.tolist()
+        for ticket in listed:
+            if ticket in self._unscored:
+                continue
+            if not 0 <= ticket < self.next_ticket:
+                raise TicketError(f"ticket {ticket} was never assigned. The newest ticket is {self.next_ticket - 1}.")
+            if ticket in self._overdue or (ticket >= self.released and self._status[ticket - self._base] == _OPEN):
+                raise TicketError(f"ticket {ticket} is still open. Report its episode before it is scored.")
+            raise TicketError(
+                f"ticket {ticket} was scored before, lost or withdrawn. Every finished episode is scored at most once."
+            )
+        if len(set(listed)) < len(listed):
+            raise TicketError(f"a ticket is named twice in {listed!s:.80}.")
+        return numbers
+
+    def score(self, tickets: IntArray, scores: FloatArray) -> RolloutScores:
+        """Settle the scores of finished tickets; with what they are of, in ticket order."""
+        order = np.argsort(tickets, kind="stable")
+        tickets, scores = tickets[order], scores[order]
+        known = [self._unscored.pop(ticket) for ticket in tickets.tolist()]
+        tasks, tags = np.array(known, dtype=np.int64).reshape(-1, 2).T
+        return RolloutScores(tickets, tasks.copy(), tags.copy(), scores)
+
+    @property
+    def num_unscored(self) -> int:
+        """How many finished episodes wait for their scores."""
+        return len(self._unscored)
 
     def lose(self, tickets: IntArray, *, hold: bool = False) -> Episodes:
         """Settle tickets whose worker is gone."""
@@ -272,6 +321,7 @@ class TicketBook:
             "columns": {name: column[rows].copy() for name, column in self._columns.items()},
             "status": bytes(self._status[rows]),
             "overdue": [[ticket, *known] for ticket, known in self._overdue.items()],
+            "unscored": np.array([[ticket, *known] for ticket, known in self._unscored.items()], dtype=np.int64).reshape(-1, 3),
         }
 
     def load(self, state: Tree) -> None:
@@ -291,6 +341,7 @@ class TicketBook:
             self._status = bytearray(status.ljust(capacity, b"\0"))
             self._held = dict(zip(state["envs"].tolist(), state["held"].tolist(), strict=True))
             self._overdue = {int(ticket): (int(env), int(task), int(tag)) for ticket, env, task, tag in state["overdue"]}
+            self._unscored = {ticket: (task, tag) for ticket, task, tag in state["unscored"].tolist()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
         self.counts, self._base, self.released = counts, head, head

@@ -49,6 +49,11 @@ def check_results(
     )
 
 
+def check_scores(tickets: IntArray, scores: ArrayLike) -> FloatArray:
+    """The scores of these tickets, or a `ResultError` that names the ticket and what is wrong with it."""
+    return _numbers("score", scores, tickets)
+
+
 def needs_success(needs: frozenset[str], *, scored: bool) -> bool:
     """Whether a curriculum that `needs` these cannot do without success, where episodes are `scored` or not."""
     return "success" in needs or ("score" in needs and not scored)

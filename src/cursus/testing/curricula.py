@@ -27,6 +27,7 @@ def check_task_space(space: TaskSpace) -> None:
     _check_purity(space, ids)
     _check_labels(space, ids)
     _check_refusals(space)
+    _check_neighbours(space, ids)
     json.dumps(describe(space))
 
 
@@ -60,6 +61,17 @@ def _check_refusals(space: TaskSpace) -> None:
                 assert str(wrong) in str(error), f"the error does not name the task {wrong}: {error}"
             else:
                 raise AssertionError(f"{space!r} accepts the task {wrong}")
+
+
+def _check_neighbours(space: TaskSpace, ids: np.typing.NDArray[np.int64]) -> None:
+    for task in ids.tolist():
+        try:
+            near = space.neighbours(task)
+        except TaskError:
+            return  # it does not know what is near
+        assert len(near) > 0, f"task {task} has no neighbour, not even itself"
+        assert np.array_equal(near, space.neighbours(task)), f"the neighbours of task {task} are not the same every time"
+        space.check(near)
 
 
 def _equal(one: object, other: object) -> bool:

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from cursus.agents import PPO, Agent, OffPolicyAgent, Policy
+from cursus.curricula.scores import RolloutScorer
 from cursus.errors import EnvError, ResumeWarning, SettingsError
 from cursus.metrics.writers import Writer
 from cursus.randomness import rng_state, set_rng
@@ -125,6 +126,14 @@ class AgentLearner:
         self.updates_per_env_step: float | None = None if self._off_policy is None else updates_per_env_step
         self._learning_starts = learning_starts
         players = 1 if opponents is None else 2
+        self._scorer: RolloutScorer | None = None
+        if envs.has_teacher and (wanted := envs.teacher.rollout_score) is not None:
+            if self._on_policy is None:
+                raise SettingsError(
+                    f"{type(envs.teacher.curriculum).__name__} reads {wanted}, a score of rollouts, and {type(agent).__name__} "
+                    'has none. Train with PPO, or let it read results: score="learnability".'
+                )
+            self._scorer = RolloutScorer(wanted, envs.num_envs)
         self._views = PlayerViews(envs.single_observation_space, envs.single_action_space, players=players)
         self._num_envs: int = envs.num_envs
         self._updates_due = 0.0
@@ -175,6 +184,8 @@ class AgentLearner:
                 self._observations, infos = self._envs.reset(options={"reset_mask": fresh})
                 loop.apply(infos.get("decisions", ()))
         self._stopped_at = None
+        if self._scorer is not None:
+            self._scorer.forget(fresh)
         self._meet(fresh)
 
     def _step(self, loop: Loop) -> None:
@@ -187,13 +198,17 @@ class AgentLearner:
         actions = own
         if self._opponents is not None:
             actions = self._views.join(own, self._opponents.act(self._views.other(self._observations)))
+        learn, tickets, tasks = self._envs.learn, self._envs.tickets, self._envs.task_ids
         self._envs.step_async(actions)
         self._update_meanwhile(loop)
         next_observations, rewards, terminated, truncated, infos = self._envs.step_wait()
         ended = terminated | truncated
         last = self._views.own(_last_observations(next_observations, infos, ended))
-        valid = None if self._belongs.all() else self._belongs
+        valid = None if self._belongs.all() and learn.all() else self._belongs & learn
         self._agent.observe(own_view, own, rewards, last, terminated, truncated, valid)
+        if self._scorer is not None:
+            lost = infos.get("_worker_lost", np.zeros(self._num_envs, dtype=bool))
+            self._scorer.step(rewards, ended, np.where(lost, -1, tickets), tasks)
         self._action_log.record(actions, ended)
         self._observations, self._ended = next_observations, ended
         self._steps += self._num_envs
@@ -205,6 +220,8 @@ class AgentLearner:
         if ended.any():
             self._meet(ended)
         if self._on_policy is not None and self._on_policy.rollout_full:
+            if self._scorer is not None:
+                loop.apply(self._envs.teacher.score(*self._scorer.finish(*self._on_policy.rollout_values())))
             loop.reporter.losses.add(self._on_policy.update())
         elif self._steps_stored > self._learning_starts:
             self._updates_due += self._num_envs * (self.updates_per_env_step or 0.0)
@@ -242,6 +259,7 @@ class AgentLearner:
             "updates_due": self._updates_due,
             "belongs": self._belongs.copy(),
             "rng": rng_state(self._rng),
+            "scorer": None if self._scorer is None else self._scorer.state(),
         }
 
     def load(self, state: Tree) -> None:
@@ -254,6 +272,8 @@ class AgentLearner:
         if len(state["belongs"]) == self._num_envs:
             self._belongs = np.array(state["belongs"], dtype=bool)
         set_rng(self._rng, state["rng"])
+        if self._scorer is not None and state["scorer"] is not None:
+            self._scorer.load(state["scorer"])
 
 
 def _last_observations(next_observations: NDArray[Any], infos: Mapping[str, Any], ended: BoolArray) -> NDArray[Any]:

@@ -143,6 +143,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self.has_teacher = teacher is not None
         """Whether there is a curriculum."""
         self._teacher = teacher
+        self._withholds = teacher is not None and teacher.withholds
         self.spec, self.render_mode = first.spec, first.render_mode
         self.single_observation_space = buffer.observations.space
         self.single_action_space = buffer.actions.space
@@ -156,6 +157,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         self._decided: list[Decision] = []
         self._labels = np.full(num_envs, None, dtype=object)
         self._stages: NDArray[Any] | None = None
+        self._learn: BoolArray = np.ones(num_envs, dtype=bool)
         self._state = State.NEW
         self._whole = _Whole(self)
         self._any_waiting = False
@@ -489,6 +491,7 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
             if stages is not None:
                 self._stages = np.full(self.num_envs, None, dtype=object) if self._stages is None else self._stages
                 self._stages[numbers] = stages
+            self._learn[numbers] = given.learn
             if self.settings.seed_episodes:
                 self._buffer.seeds[numbers] = [episode_seed(self.teacher.seed, ticket) for ticket in given.tickets.tolist()]
             self._drawn_after[numbers] = self.teacher.num_decisions
@@ -514,12 +517,26 @@ class CurriculumVectorEnv(VectorEnv[Any, Any, Any]):
         ids: IntArray = self._buffer.tasks.copy()
         return ids
 
+    @property
+    def tickets(self) -> IntArray:
+        """The ticket that each environment holds, -1 where it holds none."""
+        return self._tickets.copy()
+
+    @property
+    def learn(self) -> BoolArray:
+        """Whether the episode of each environment is to be learned from: not where it is played to be scored alone."""
+        return self._learn.copy()
+
     def _episodes_of(self, envs: IntArray) -> _Episodes:
         """Which tasks these environments have now."""
         if not self.has_teacher or not len(envs):
             return _Episodes(envs, {})
         columns = {"task": self._buffer.tasks[envs], "label": self._labels[envs]}
-        return _Episodes(envs, columns if self._stages is None else {**columns, "stage": self._stages[envs]})
+        if self._stages is not None:
+            columns["stage"] = self._stages[envs]
+        if self._withholds:
+            columns["learn"] = self._learn[envs]
+        return _Episodes(envs, columns)
 
     def _tell_tasks(self, told: dict[str, Any], *groups: _Episodes) -> None:
         """Add what the episodes of some environments are, unless environments say something under the same keys themselves."""

@@ -20,8 +20,9 @@ ReadScore: TypeAlias = str | Callable[[Info], Any] | None
 SetTask: TypeAlias = Callable[[gymnasium.Env[Any, Any], Task], None] | Literal["ignore"] | None
 
 SUCCESS_KEYS = ("is_success", "success")
-EPISODE_KEYS = ("task", "label", "stage")
-"""What infos say of an episode where it begins and where it ends: the id of its task, its label, its stage if there is one."""
+EPISODE_KEYS = ("task", "label", "stage", "learn")
+"""What infos say of an episode where it begins and where it ends: the id of its task, its label, its stage if there is one, and
+whether it is to be learned from if some are not."""
 
 _NOT_TAKEN = (
     "the environment did not look at its task, so every task would be the same to it. Let its reset(options=…) read "

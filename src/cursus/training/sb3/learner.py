@@ -20,6 +20,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from cursus.adapters._sb3_state import load_model, model_state
+from cursus.adapters.sb3 import SB3Scorer
 from cursus.agents import load_policy
 from cursus.agents.base import diverged, no_such_weights
 from cursus.agents.sb3 import (
@@ -109,6 +110,15 @@ class SB3Learner:
         first.optimizer.register_step_post_hook(self._count)
         self._clears_buffer, self._learn_from = False, 0
         self.vec_env: LoggedVecEnv | None = None
+        self._scorer: SB3Scorer | None = None
+        self._scored: Tree = None
+
+    def make_scorer(self, vec_env: LoggedVecEnv) -> SB3Scorer | None:
+        """What scores the rollouts in these environments, if their curriculum asks for it; it goes on where one was saved."""
+        self._scorer = SB3Scorer.of(vec_env.teacher, self.model) if vec_env.envs.has_teacher else None
+        if self._scorer is not None and self._scored is not None:
+            self._scorer.scorer.load(self._scored)
+        return self._scorer
 
     def _count(self, *_: Any) -> None:
         self.updates += 1
@@ -183,6 +193,7 @@ class SB3Learner:
             "action_log": None if self.vec_env is None else self.vec_env.state(),
             "clears_buffer": self._clears_buffer,
             "learn_from": self._learn_from,
+            "scorer": self._scored if self._scorer is None else self._scorer.scorer.state(),
         }
 
     def load(self, state: Tree) -> None:
@@ -194,6 +205,7 @@ class SB3Learner:
                     raise StateError(f"{PREFIX}{self.algo} has a replay buffer for as many environments as it began with.")
             self.updates = int(state["updates"])
             self._clears_buffer, self._learn_from = bool(state["clears_buffer"]), int(state["learn_from"])
+            self._scored = state["scorer"]
             load_model(self.model, state["model"])
         except (KeyError, TypeError) as error:
             raise StateError(f"this is not the state of {PREFIX}{self.algo} with these settings: {error}.") from error

@@ -108,6 +108,7 @@ class _LoopCallback(BaseCallback):
     def __init__(self, learner: SB3Learner, vec_env: LoggedVecEnv, loop: Loop) -> None:
         super().__init__()
         self._learner, self._vec_env, self._loop = learner, vec_env, loop
+        self._scorer = learner.make_scorer(vec_env)
         self.losses = Logger(folder=None, output_formats=[])
         """What updates measured."""
 
@@ -123,6 +124,8 @@ class _LoopCallback(BaseCallback):
     def _on_step(self) -> bool:
         """One step of every environment is done; whether to go on with this rollout."""
         decisions = []
+        if self._scorer is not None:
+            self._scorer.step(*(self.locals[name] for name in ("rewards", "dones", "infos")))
         for env in np.flatnonzero(self.locals["dones"]).tolist():
             info = self.locals["infos"][env]
             self._loop.reporter.hear(info, self._loop.reporter.infos.add)
@@ -131,6 +134,11 @@ class _LoopCallback(BaseCallback):
         self._loop.report_if_due()
         self._loop.stepping()
         return not (self._learner.on_policy and self._loop.is_stopped)
+
+    def _on_rollout_end(self) -> None:
+        """Hand in the scores of episodes that have ended, if the curriculum asks for them."""
+        if self._scorer is not None:
+            self._loop.apply(self._scorer.finish())
 
     def take_losses(self) -> None:
         """Put what updates measured since the last call into the metrics."""
