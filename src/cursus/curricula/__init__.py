@@ -1,6 +1,7 @@
 """Curricula: what to practise next, from uniform sampling to stages behind gates and learning progress."""
 
 from cursus.curricula.base import Curriculum
+from cursus.curricula.fast_slow import FastSlow
 from cursus.curricula.league import League
 from cursus.curricula.mixture import Mixture
 from cursus.curricula.phases import Phase, Phases, Practice
@@ -29,6 +30,7 @@ __all__ = [
     "Curriculum",
     "EProcess",
     "Evidence",
+    "FastSlow",
     "FixedMixing",
     "ForgettingWatch",
     "Gate",

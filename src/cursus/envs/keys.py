@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from cursus.envs._options import task_params
 from cursus.errors import SettingsError, TaskError
 
 Kind: TypeAlias = Literal["real", "impossible", "trivial", "coin"]
@@ -158,12 +159,7 @@ class _Task:
 
 def _read_task(options: Mapping[str, Any] | None, default: _Task) -> _Task:
     """The task that the options of a reset ask for."""
-    given: Any = options or {}
-    if "task" in given:
-        task = given["task"]
-        given = task if isinstance(task, Mapping) else getattr(task, "params", task)
-    if not isinstance(given, Mapping) or not set(given) <= {"doors", "kind", "chance"}:
-        raise TaskError(f"a task must be a mapping with doors, and perhaps kind and chance, got {given!r:.80}.")
+    given = task_params(options, ("doors", "kind", "chance"))
     kind, chance = given.get("kind", default.kind), given.get("chance", 0.5)
     if kind not in get_args(Kind):
         raise TaskError(f"kind={kind!r:.40} of a task with doors is not known. Allowed: {', '.join(get_args(Kind))}.")

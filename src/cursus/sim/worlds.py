@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.curricula import Curriculum, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula import Curriculum, FastSlow, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
@@ -41,6 +41,7 @@ class World:
         failure_lengths: steps of an episode that fails (default: as `lengths`).
         student: settings of `SimulatedStudents` other than its defaults, such as `{"rate": 0.3}`.
         generated: number of generated tasks, at least one for each class (default None: classes are the tasks).
+        tasks: the task space, of the size of the graph, where nothing is generated (default None: names such as `taskclass0`).
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class World:
         failure_lengths: ArrayLike | None = None,
         student: Mapping[str, Any] | None = None,
         generated: int | None = None,
+        tasks: TaskSpace | None = None,
     ) -> None:
         check_kind("graph", graph, TaskGraph, "TaskGraph.chain(10)")
         if generated is not None:
@@ -67,7 +69,10 @@ class World:
             if key not in _STUDENT_KEYS:
                 raise SettingsError(f"student: {unknown(key, _STUDENT_KEYS)}")
         self.generated = generated
-        self.tasks = self._name_tasks() if generated is None else self._generate_tasks(generated)
+        if tasks is not None and (generated is not None or tasks.size != graph.size):
+            raise SettingsError(f"tasks={tasks!r:.60} must have the {graph.size} tasks of the graph, and generated be left out.")
+        self._given_tasks = tasks
+        self.tasks = tasks or (self._name_tasks() if generated is None else self._generate_tasks(generated))
         self._class_of: dict[int, int] = {}
         self.learnable = self._find_learnable()
         """Which tasks can be learned: those of that kind, whose prerequisites can be learned or are mastered."""
@@ -148,6 +153,7 @@ class World:
             "failure_lengths": self.failure_lengths,
             "student": self.student,
             "generated": self.generated,
+            "tasks": self._given_tasks,
         }
 
 
@@ -195,7 +201,7 @@ def with_impossible(world: World, share: float) -> World:
 
 def with_generated(world: World, count: int) -> World:
     """The same `world` with its tasks as classes, and a `count` of tasks that are generated in them."""
-    return World(**{**world.settings(), "generated": count})
+    return World(**{**world.settings(), "generated": count, "tasks": None})
 
 
 def _mixed(size: int) -> World:
@@ -269,6 +275,7 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "staged_window": lambda world, episodes: _staged(world, Window(threshold=0.7)),
     "learning_progress": lambda world, episodes: LearningProgress(world.tasks),
     "pool": lambda world, episodes: Pool(world.tasks, size=min(_POOL, world.tasks.size)),
+    "fast_slow": lambda world, episodes: LearningProgress(world.tasks, progress=FastSlow(), focus=1.0, floor=0.2),
     "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
     "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
 }
