@@ -129,9 +129,8 @@ class Arena:
     def rows(self) -> list[Row]:
         """For each world, and for all of a kind where there are several, a row per teacher; the largest area first."""
         groups = {name: [name] for name in self.worlds}
-        for name, several in (("all real", self.real), ("all simulated", self.simulated)):
-            if len(several) > 1:
-                groups[name] = several
+        kinds = {"all real": self.real, "all simulated": self.simulated}
+        groups |= {name: several for name, several in kinds.items() if len(several) > 1}
         rows = []
         for name, worlds in groups.items():
             here = [self._row(name, worlds, teacher) for teacher in self.teachers]

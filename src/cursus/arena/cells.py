@@ -26,7 +26,7 @@ from cursus.settings import describe
 from cursus.sim import World, simulate_curriculum
 from cursus.sim.students import KINDS, LEARNABLE
 from cursus.sim.worlds import CurriculumLike, make_curriculum
-from cursus.types import FloatArray
+from cursus.types import IntArray
 from cursus.verbosity import quiet
 
 EVALUATIONS = 10
@@ -129,6 +129,7 @@ class Cell:
         return CellResult([(float(x), float(y)) for x, y in found["result"]["curve"]], found["result"]["shares"])
 
     def __call__(self) -> CellResult:
+        """The result: what is known, or else what comes of it now."""
         found = self.known()
         if found is not None:
             return found
@@ -156,8 +157,7 @@ class Cell:
         history = RunHistory(self.run)
         steps, rates = history.evaluations()
         kinds = world.kinds_of(history.episodes.task, curriculum.tasks)
-        spent = np.bincount(kinds, weights=history.episodes.length, minlength=len(KINDS))
-        return CellResult(list(zip(steps.tolist(), rates.tolist(), strict=True)), _shares(spent))
+        return CellResult(list(zip(steps.tolist(), rates.tolist(), strict=True)), _shares(kinds, history.episodes.length))
 
     def _is_over(self, world: TrainingWorld) -> bool:
         """Whether the policy was evaluated at the end already."""
@@ -166,10 +166,10 @@ class Cell:
 
     def _simulate(self) -> CellResult:
         found = simulate_curriculum(self.world, self.curriculum(), episodes=self.episodes, seed=self.seed)
-        spent = np.bincount(self.world.kinds, weights=found.practised * self.world.lengths, minlength=len(KINDS))
+        shares = _shares(self.world.kinds, found.practised * self.world.lengths)
         distance = self.episodes / max(len(found.curve), 1)
         curve = [(index * distance, value) for index, value in enumerate(found.curve)]
-        return CellResult([*curve, (float(self.episodes), found.final)], _shares(spent))
+        return CellResult([*curve, (float(self.episodes), found.final)], shares)
 
 
 def _plan(world: TrainingWorld, seed: int) -> dict[str, Any]:
@@ -185,8 +185,10 @@ def _plan(world: TrainingWorld, seed: int) -> dict[str, Any]:
     }
 
 
-def _shares(spent: FloatArray) -> dict[str, float]:
-    return {kind: float(share) for kind, share in zip(KINDS, spent / max(float(spent.sum()), 1.0), strict=True)}
+def _shares(kinds: IntArray, steps: IntArray) -> dict[str, float]:
+    """The share of these steps that went to tasks of each kind."""
+    whole = max(int(steps.sum()), 1)
+    return {name: float(steps[kinds == kind].sum() / whole) for kind, name in enumerate(KINDS)}
 
 
 def _text(settings: Mapping[str, Any]) -> str:

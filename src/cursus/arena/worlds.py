@@ -102,7 +102,7 @@ class TrainingWorld(World):
 
 _KEYS_KINDS = {"real": LEARNABLE, "impossible": IMPOSSIBLE, "trivial": MASTERED, "coin": COIN}
 _POSITIONS = [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75]
-_WIDTHS = [1.2, 0.6, 0.3, 0.15, 0.1, 0.05, 0.0]
+_WIDTHS = [1.6, 0.6, 0.3, 0.15, 0.1, 0.05, 0.0]
 _POLES = [1.3, 0.8, 0.4, 0.2, 0.1]
 _FORCES = [12.0, 6.0, 3.0, 1.5, 0.0]
 
@@ -126,9 +126,9 @@ def gate_world() -> TrainingWorld:
     """Gates at 7 places, of 7 widths, of which 3 are too narrow."""
     tasks = Product(width=_WIDTHS, position=_POSITIONS)
     order = [list(range(row * 7, row * 7 + 7)) for row in range(4)]
-    agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.97}
+    agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.97, "ent_coef": 0.01}
     return TrainingWorld(
-        "cursus/Gate-v0", tasks, order=order, kind=_kind_of_gate, steps=120_000, agent=agent, box=_box(gate.BOUNDS)
+        "cursus/Gate-v0", tasks, order=order, kind=_kind_of_gate, steps=60_000, agent=agent, box=_box(gate.BOUNDS)
     )
 
 
@@ -142,7 +142,7 @@ def cartpole_world() -> TrainingWorld:
     order = [[row * 5 + column for column in range(4)] for row in range(5)]
     agent = {"learning_rate": 1e-3, "batch_size": 256}
     return TrainingWorld(
-        "cursus/CartPole-v0", tasks, order=order, kind=_kind_of_cartpole, steps=80_000, agent=agent, box=_box(cartpole.BOUNDS)
+        "cursus/CartPole-v0", tasks, order=order, kind=_kind_of_cartpole, steps=40_000, agent=agent, box=_box(cartpole.BOUNDS)
     )
 
 
@@ -168,8 +168,8 @@ SIMULATED_WORLDS: Mapping[str, Callable[[], World]] = {
     "forgetting": lambda: make_world("forgetting", 10),
     "noise": lambda: make_world("mixed", 64),
 }
-"""Worlds of simulated students by name: a chain of 20 tasks, a tree of 31, a chain that is forgotten, and 16 tasks among as many
-impossible, mastered and random ones."""
+"""Worlds of simulated students by name: a chain of 20 tasks, a tree of 31, a chain that is forgotten, and 16 tasks among as
+many impossible, mastered and random ones."""
 
 
 def find_arena_world(name: str) -> World:

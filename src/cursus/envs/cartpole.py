@@ -25,9 +25,9 @@ _TIME = 200
 class CartPoleTasksEnv(CartPoleEnv):
     """Keep the pole upright for 200 steps; its length and the force of the cart are the task.
 
-    `reset(options={"task": {"length": 0.2, "force": 4.0}})`. Otherwise it is CartPole: a reward of 1 for every step; the episode
-    ends when pole or cart have left their range, and as a success (`is_success`) after 200 steps. Short poles fall fast; a weak
-    cart cannot catch up with them; one without force cannot do anything. Both numbers are seen, after CartPole's own four.
+    `reset(options={"task": {"length": 0.2, "force": 4.0}})`. Otherwise it is CartPole: a reward of 1 for every step; an
+    episode ends when pole or cart have left their range, and as a success (`is_success`) after 200 steps. Short poles fall
+    fast; a weak cart cannot catch up with them; one without force cannot do anything. Both numbers are seen, after CartPole's own four.
 
     Args:
         length: of the pole unless the task says otherwise, in [0.1, 1.3] (default 0.5).
@@ -61,7 +61,7 @@ class CartPoleTasksEnv(CartPoleEnv):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Push the cart to the left (0) or to the right (1)."""
-        plain, reward, terminated, _, info = super().step(int(action))
+        plain, reward, terminated, _, info = super().step(int(action))  # type: ignore[no-untyped-call]
         self._left -= 1
         kept = not terminated and self._left == 0
         return self._look(plain), float(reward), terminated, kept, {**info, "is_success": kept}
@@ -71,4 +71,3 @@ class CartPoleTasksEnv(CartPoleEnv):
         numbers = zip((self.length, self.force_mag), BOUNDS.values(), strict=True)
         task = [2.0 * (value - low) / (high - low) - 1.0 for value, (low, high) in numbers]
         return np.append(plain, np.array(task, np.float32))
-

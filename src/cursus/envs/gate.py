@@ -14,7 +14,7 @@ from cursus.errors import SettingsError, TaskError
 
 RADIUS = 0.05
 """Of the ball: a gate that is not wider than it is shut."""
-BOUNDS = {"position": (-0.8, 0.8), "width": (0.0, 1.2)}
+BOUNDS = {"position": (-0.8, 0.8), "width": (0.0, 1.6)}
 """Between which the middle of the gate may lie, and its width."""
 
 _PUSH, _FRICTION, _TIME = 0.03, 0.9, 60
@@ -33,7 +33,7 @@ class GateEnv(gymnasium.Env[Any, Any]):
 
     Args:
         position: of the middle of the gate unless the task says otherwise, in [−0.8, 0.8] (default 0).
-        width: of the gate unless the task says otherwise, in [0, 1.2] (default 0.4).
+        width: of the gate unless the task says otherwise, in [0, 1.6] (default 0.4).
         render_mode: `"rgb_array"` or None (default).
 
     >>> env = GateEnv()
@@ -60,7 +60,7 @@ class GateEnv(gymnasium.Env[Any, Any]):
         """Begin an episode of the task in `options`, or of what the environment was made for; `seed` restarts its stream."""
         super().reset(seed=seed)
         self.position, self.width = task_numbers(options, self._default, BOUNDS)
-        self._x, self._y = -0.8, float(self.np_random.uniform(-0.8, 0.8))
+        self._x, self._y = -0.4, float(self.np_random.uniform(-0.8, 0.8))
         self._across = self._down = 0.0
         self._left = _TIME
         return self._look(), {}
@@ -75,7 +75,7 @@ class GateEnv(gymnasium.Env[Any, Any]):
         self._y = min(max(self._y + self._down, -1.0), 1.0)
         self._left -= 1
         crashed = before < 0.0 <= self._x and abs(self._y - self.position) > self.width / 2 - RADIUS
-        won = not crashed and self._x >= 0.8
+        won = not crashed and self._x >= 0.4
         over = crashed or won
         return self._look(), float(won), over, not over and self._left == 0, {"is_success": won}
 
@@ -91,8 +91,7 @@ class GateEnv(gymnasium.Env[Any, Any]):
         side = 2 * _CELL
         cells = np.full((side, side, 3), _COLOURS["floor"], np.uint8)
         ys, xs = (np.mgrid[:side, :side] + 0.5) / _CELL - 1.0
-        cells[xs >= 0.8] = _COLOURS["goal"]
+        cells[xs >= 0.4] = _COLOURS["goal"]
         cells[(abs(xs) < 0.02) & (abs(ys - self.position) > self.width / 2)] = _COLOURS["wall"]
         cells[(xs - self._x) ** 2 + (ys - self._y) ** 2 < RADIUS**2] = _COLOURS["ball"]
         return cells
-

@@ -11,7 +11,19 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cursus.curricula import Curriculum, FastSlow, LearningProgress, Phase, Phases, Pool, Scatter, Staged, Uniform, Wilson, Window
+from cursus.curricula import (
+    Curriculum,
+    FastSlow,
+    LearningProgress,
+    Phase,
+    Phases,
+    Pool,
+    Scatter,
+    Staged,
+    Uniform,
+    Wilson,
+    Window,
+)
 from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
@@ -70,7 +82,9 @@ class World:
                 raise SettingsError(f"student: {unknown(key, _STUDENT_KEYS)}")
         self.generated = generated
         if tasks is not None and (generated is not None or tasks.size != graph.size):
-            raise SettingsError(f"tasks={tasks!r:.60} must have the {graph.size} tasks of the graph, and generated be left out.")
+            raise SettingsError(
+                f"tasks={tasks!r:.60} must have the {graph.size} tasks of the graph, and generated be left out."
+            )
         self._given_tasks = tasks
         self.tasks = tasks or (self._name_tasks() if generated is None else self._generate_tasks(generated))
         self._class_of: dict[int, int] = {}
