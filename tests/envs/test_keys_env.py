@@ -81,3 +81,37 @@ def test_a_wrong_task_is_refused(task: Any) -> None:
         KeysEnv().reset(options={"task": task})
     with pytest.raises(SettingsError, match="doors"):
         KeysEnv(doors=-9)
+
+
+@pytest.mark.parametrize("doors", [1, 6])
+def test_an_impossible_task_never_succeeds_and_takes_all_of_its_time(doors: int) -> None:
+    env = KeysEnv()
+    rng = np.random.default_rng(0)
+    for choose in (wise, lambda _: rng.integers(4)):
+        played = [play(env, choose, seed=seed, options={"doors": doors, "kind": "impossible"}) for seed in range(100)]
+        assert set(played) == {(False, 20 * (doors + 1))}
+
+
+def test_a_trivial_task_always_succeeds_and_a_coin_as_often_as_it_is_said() -> None:
+    env = KeysEnv()
+    assert {play(env, lambda _: 0, seed=seed, options={"kind": "trivial"}) for seed in range(50)} == {(True, 10)}
+    for chance in (0.0, 0.3, 0.5):
+        won = [play(env, wise, seed=seed, options={"kind": "coin", "chance": chance}) for seed in range(600)]
+        assert {steps for _, steps in won} == {10}
+        assert np.mean([each for each, _ in won]) == pytest.approx(chance, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"kind": "odd"},
+        {"kind": "impossible", "doors": 0},
+        {"kind": "coin", "doors": 1},
+        {"doors": 1, "chance": 0.5},
+        {"kind": "coin", "chance": 1.5},
+        {"kind": "coin", "chance": float("nan")},
+    ],
+)
+def test_a_task_that_means_nothing_is_refused(task: Any) -> None:
+    with pytest.raises(TaskError, match="doors|chance"):
+        KeysEnv().reset(options={"task": task})

@@ -10,7 +10,7 @@ import numpy as np
 from cursus.envs import cartpole, gate
 from cursus.errors import SettingsError
 from cursus.settings import check_count, unknown
-from cursus.sim import TaskGraph, World, make_world
+from cursus.sim import TaskGraph, World, make_world, with_special
 from cursus.sim.students import COIN, IMPOSSIBLE, LEARNABLE, MASTERED
 from cursus.tasks import Box, Named, Product, TaskSpace
 from cursus.types import IntArray
@@ -166,7 +166,7 @@ SIMULATED_WORLDS: Mapping[str, Callable[[], World]] = {
     "chain": lambda: make_world("chain", 20),
     "tree": lambda: make_world("tree", 31),
     "forgetting": lambda: make_world("forgetting", 10),
-    "noise": lambda: make_world("mixed", 64),
+    "noise": lambda: with_special(TaskGraph.independent(16), impossible=0.25, mastered=0.25, coin=0.25, student={"rate": 0.1}),
 }
 """Worlds of simulated students by name: a chain of 20 tasks, a tree of 31, a chain that is forgotten, and 16 tasks among as
 many impossible, mastered and random ones."""

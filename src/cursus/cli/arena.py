@@ -31,7 +31,7 @@ QUICK: Mapping[str, Any] = {
     "teachers": "learning_progress,uniform,staged",
     "worlds": "keys,gate,noise",
     "seeds": 2,
-    "steps": 30_000,
+    "steps": 60_000,
     "episodes": 5_000,
 }
 """What `--quick` stands for: minutes, and no more than a look."""

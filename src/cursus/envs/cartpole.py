@@ -27,7 +27,8 @@ class CartPoleTasksEnv(CartPoleEnv):
 
     `reset(options={"task": {"length": 0.2, "force": 4.0}})`. Otherwise it is CartPole: a reward of 1 for every step; an
     episode ends when pole or cart have left their range, and as a success (`is_success`) after 200 steps. Short poles fall
-    fast; a weak cart cannot catch up with them; one without force cannot do anything. Both numbers are seen, after CartPole's own four.
+    fast; a weak cart cannot catch up with them; one without force cannot do anything. Both numbers are seen, after
+    CartPole's own four.
 
     Args:
         length: of the pole unless the task says otherwise, in [0.1, 1.3] (default 0.5).

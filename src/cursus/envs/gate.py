@@ -74,7 +74,7 @@ class GateEnv(gymnasium.Env[Any, Any]):
         before, self._x = self._x, min(max(self._x + self._across, -1.0), 1.0)
         self._y = min(max(self._y + self._down, -1.0), 1.0)
         self._left -= 1
-        crashed = before < 0.0 <= self._x and abs(self._y - self.position) > self.width / 2 - RADIUS
+        crashed = before < 0.0 <= self._x and abs(self._y - self.position) >= self.width / 2 - RADIUS
         won = not crashed and self._x >= 0.4
         over = crashed or won
         return self._look(), float(won), over, not over and self._left == 0, {"is_success": won}
