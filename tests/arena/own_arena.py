@@ -15,6 +15,11 @@ def last_task(world: World, episodes: int) -> cursus.Curriculum:
     return cursus.Uniform(world.tasks, ids=[world.tasks.size - 1])
 
 
+def pool_of_the_box(world: World, episodes: int) -> cursus.Curriculum:
+    assert world.box is not None
+    return cursus.Pool(world.box, size=20)
+
+
 def short_rooms() -> TrainingWorld:
     tasks = cursus.tasks.Named({"room": {"doors": 0}, "door": {"doors": 1}, "locked": {"doors": 1, "kind": "impossible"}})
     agent = {"n_steps": 32, "batch_size": 64, "n_epochs": 2, "learning_rate": 1e-3}

@@ -19,7 +19,7 @@ from cursus.training import train
 from waiting import wait_until
 
 sys.path.insert(0, str(Path(__file__).parent))
-from own_arena import Backwards, last_task, short_chain, short_rooms
+from own_arena import Backwards, last_task, pool_of_the_box, short_chain, short_rooms
 
 TEACHERS = {"uniform": "uniform", "mine": Backwards}
 WORLDS = {"rooms": short_rooms(), "chain": short_chain()}
@@ -82,6 +82,14 @@ def test_several_processes_find_what_one_finds(tmp_path: Path) -> None:
 
 def without_runs(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "cells": [{key: value for key, value in each.items() if key != "run"} for each in data["cells"]]}
+
+
+def test_a_continuous_teacher_practises_the_box_of_a_world(tmp_path: Path) -> None:
+    arena = Arena({"pool": pool_of_the_box}, ["gate"], folder=tmp_path, seeds=1, steps=3000)
+    arena.run()
+    (result,) = arena.of("gate", "pool")
+    assert 0.0 < result.wasted < 0.3  # a sixteenth of the box is shut
+    assert sum(result.shares.values()) == pytest.approx(1.0)
 
 
 def test_unknown_names_and_shared_folders_are_refused(tmp_path: Path) -> None:

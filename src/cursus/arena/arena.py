@@ -11,7 +11,7 @@ import numpy as np
 
 from cursus._files import make_folder
 from cursus.arena.cells import Cell, CellResult, run_cells
-from cursus.arena.worlds import TrainingWorld, find_arena_world
+from cursus.arena.worlds import REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
 from cursus.errors import SettingsError
 from cursus.settings import check_count, unknown
 from cursus.sim import World
@@ -20,6 +20,17 @@ from cursus.statistics import Estimate
 
 BASELINE = "uniform"
 """What all teachers are compared with."""
+TEACHERS = ("learning_progress", "uniform", "fast_slow", "bidirectional", "scatter", "staged")
+"""Who is compared unless it is said."""
+SEEDS, EPISODES = 5, 20_000
+QUICK: Mapping[str, Any] = {
+    "teachers": ("learning_progress", "uniform", "staged"),
+    "worlds": ("keys", "gate", "noise"),
+    "seeds": 2,
+    "steps": 60_000,
+    "episodes": 5_000,
+}
+"""Arguments of an arena that takes minutes, and is no more than a look."""
 KNOW_THE_ORDER = ("staged", "staged_window", "fixed", "hardest")
 """Curricula that were laid out by hand, by someone who knows which tasks can be learned and in which order."""
 
@@ -52,8 +63,10 @@ class Arena:
 
     Args:
         teachers: names in `cursus.sim.worlds.CURRICULA`; or names of your own, each with a curriculum, a class (which is given
-            the `tasks` of the world) or a function of a world and a number of episodes. Uniform practice is always among them.
-        worlds: names in `REAL_WORLDS` and `SIMULATED_WORLDS`; or names of your own, each with a `TrainingWorld` or a `World`.
+            the `tasks` of the world) or a function of a world and a number of episodes. Uniform practice is always among them
+            (default: some of ours).
+        worlds: names in `REAL_WORLDS` and `SIMULATED_WORLDS`; or names of your own, each with a `TrainingWorld` or a `World`
+            (default: all of ours).
         folder: where cells and run folders are.
         seeds: trainings of each teacher in each world, with the seeds 1, 2, … (default 5).
         steps: of one training, in place of the world's own (default None).
@@ -62,13 +75,13 @@ class Arena:
 
     def __init__(
         self,
-        teachers: Sequence[str] | Mapping[str, CurriculumLike],
-        worlds: Sequence[str] | Mapping[str, World],
+        teachers: Sequence[str] | Mapping[str, CurriculumLike] = TEACHERS,
+        worlds: Sequence[str] | Mapping[str, World] = (*REAL_WORLDS, *SIMULATED_WORLDS),
         *,
         folder: str | Path,
-        seeds: int = 5,
+        seeds: int = SEEDS,
         steps: int | None = None,
-        episodes: int = 20_000,
+        episodes: int = EPISODES,
     ) -> None:
         check_count("seeds", seeds)
         check_count("episodes", episodes)

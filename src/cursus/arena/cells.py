@@ -61,7 +61,7 @@ class CellResult:
     @property
     def wasted(self) -> float:
         """The share of steps that went to tasks that cannot be learned."""
-        return 1.0 - self.shares.get(KINDS[LEARNABLE], 0.0)
+        return sum(share for kind, share in self.shares.items() if kind != KINDS[LEARNABLE])
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tyro.conf import Positional, arg
 import cursus
 from cursus._platform import num_cores
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS
+from cursus.arena.arena import EPISODES, SEEDS, TEACHERS
 from cursus.cli import arena, comparison, looking, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
@@ -336,7 +337,7 @@ def arena_(
         _optional(
             "NAMES",
             f"By commas: {Curricula}; or your own, module:name: a class, or a function of a world and a number of episodes.",
-            arena.TEACHERS,
+            ",".join(TEACHERS),
         ),
     ] = None,
     worlds: Annotated[
@@ -344,12 +345,12 @@ def arena_(
         _optional(
             "NAMES",
             f"By commas: {', '.join([*REAL_WORLDS, *SIMULATED_WORLDS])}; or your own, module:name: a function that makes one.",
-            arena.WORLDS,
+            "all",
         ),
     ] = None,
-    seeds: Annotated[int | None, _optional("INT", "Trainings of each teacher in each world.", str(arena.SEEDS))] = None,
+    seeds: Annotated[int | None, _optional("INT", "Trainings of each teacher in each world.", str(SEEDS))] = None,
     steps: Annotated[int | None, _optional("INT", "Steps of each training.", "the world's own")] = None,
-    episodes: Annotated[int | None, _optional("INT", "Episodes of each simulated student.", f"{arena.EPISODES}")] = None,
+    episodes: Annotated[int | None, _optional("INT", "Episodes of each simulated student.", str(EPISODES))] = None,
     folder: Annotated[
         Path, arg(help="Where everything goes; what is done there already is not done again.", metavar="FOLDER")
     ] = Path("arena"),

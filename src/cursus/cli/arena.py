@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cursus.arena import Arena, Cell, CellResult, Row, find_arena_world, plot_arena
-from cursus.arena.arena import BASELINE
+from cursus.arena.arena import BASELINE, QUICK
 from cursus.cli.output import command_name
 from cursus.cli.own import find_own
 from cursus.cli.runs import plain
@@ -24,18 +24,6 @@ from cursus.sim import World
 from cursus.sim.worlds import CurriculumLike
 from cursus.statistics import Estimate
 
-TEACHERS = "learning_progress,uniform,fast_slow,bidirectional,scatter,staged"
-WORLDS = "keys,gate,cartpole,chain,tree,forgetting,noise"
-SEEDS, EPISODES = 5, 20_000
-QUICK: Mapping[str, Any] = {
-    "teachers": "learning_progress,uniform,staged",
-    "worlds": "keys,gate,noise",
-    "seeds": 2,
-    "steps": 60_000,
-    "episodes": 5_000,
-}
-"""What `--quick` stands for: minutes, and no more than a look."""
-
 
 def make_arena(given: Mapping[str, Any], folder: Path, *, quick: bool) -> Arena:
     """The arena that the options ask for: what is given, else what `--quick` says, else the defaults.
@@ -45,17 +33,11 @@ def make_arena(given: Mapping[str, Any], folder: Path, *, quick: bool) -> Arena:
         folder: of the arena.
         quick: whether `--quick` was given.
     """
-    defaults = {"teachers": TEACHERS, "worlds": WORLDS, "seeds": SEEDS, "steps": None, "episodes": EPISODES}
     said = {name: value for name, value in given.items() if value is not None}
-    settings = {**defaults, **(QUICK if quick else {}), **said}
-    return Arena(
-        {name: _teacher(name) for name in _names("teachers", settings["teachers"])},
-        {name: _world(name) for name in _names("worlds", settings["worlds"])},
-        folder=folder,
-        seeds=settings["seeds"],
-        steps=settings["steps"],
-        episodes=settings["episodes"],
-    )
+    for what, find in (("teachers", _teacher), ("worlds", _world)):
+        if what in said:
+            said[what] = {name: find(name) for name in _names(what, said[what])}
+    return Arena(**{**(QUICK if quick else {}), **said}, folder=folder)
 
 
 def _names(what: str, given: str) -> list[str]:

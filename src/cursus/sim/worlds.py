@@ -28,7 +28,7 @@ from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
 from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents, TaskGraph
-from cursus.tasks import Buckets, Choice, Discrete, Generated, Named, Span, TaskSpace
+from cursus.tasks import Box, Buckets, Choice, Discrete, Generated, Named, Span, TaskSpace
 from cursus.types import BoolArray, IntArray
 
 _NAMED_TASKS = 10_000
@@ -55,6 +55,9 @@ class World:
         generated: number of generated tasks, at least one for each class (default None: classes are the tasks).
         tasks: the task space, of the size of the graph, where nothing is generated (default None: names such as `taskclass0`).
     """
+
+    box: Box | None = None
+    """The same tasks as a continuous space, in a world that has one."""
 
     def __init__(
         self,
@@ -311,7 +314,7 @@ def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> 
     made = _made(curriculum, world, episodes)
     if not isinstance(made, Curriculum):
         raise SettingsError(f"{_name(curriculum)} gave a {type(made).__name__}, which is no curriculum.")
-    if made.tasks.size != world.tasks.size:
+    if made.tasks.size not in [space.size for space in (world.tasks, world.box) if space is not None]:
         raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
     return made
 
