@@ -355,6 +355,7 @@ THINGS = {
         cursus.tasks.Buckets({"size": 4}, {"size": [4, 8]}), size=9
     ),
     "Trend": lambda _: cursus.curricula.Trend(window=50, horizon=90),
+    "FastSlow": lambda _: cursus.curricula.FastSlow(fast=0.2),
     "Bidirectional": lambda _: cursus.curricula.Bidirectional(timescale=0.05),
     "Scatter": lambda _: cursus.curricula.Scatter(),
     "LegacyMain": lambda _: cursus.curricula.LegacyMain(ema_timescale=0.01),

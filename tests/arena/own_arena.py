@@ -15,9 +15,9 @@ def last_task(world: World, episodes: int) -> cursus.Curriculum:
     return cursus.Uniform(world.tasks, ids=[world.tasks.size - 1])
 
 
-def pool_of_the_box(world: World, episodes: int) -> cursus.Curriculum:
+def points_of_the_box(world: World, episodes: int) -> cursus.Curriculum:
     assert world.box is not None
-    return cursus.Pool(world.box, size=20)
+    return cursus.Uniform(world.box)
 
 
 def short_rooms() -> TrainingWorld:

@@ -19,7 +19,7 @@ from cursus.training import train
 from waiting import wait_until
 
 sys.path.insert(0, str(Path(__file__).parent))
-from own_arena import Backwards, last_task, pool_of_the_box, short_chain, short_rooms
+from own_arena import Backwards, last_task, points_of_the_box, short_chain, short_rooms
 
 TEACHERS = {"uniform": "uniform", "mine": Backwards}
 WORLDS = {"rooms": short_rooms(), "chain": short_chain()}
@@ -85,9 +85,9 @@ def without_runs(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_continuous_teacher_practises_the_box_of_a_world(tmp_path: Path) -> None:
-    arena = Arena({"pool": pool_of_the_box}, ["gate"], folder=tmp_path, seeds=1, steps=3000)
+    arena = Arena({"points": points_of_the_box}, ["gate"], folder=tmp_path, seeds=1, steps=3000)
     arena.run()
-    (result,) = arena.of("gate", "pool")
+    (result,) = arena.of("gate", "points")
     assert 0.0 < result.wasted < 0.3  # a sixteenth of the box is shut
     assert sum(result.shares.values()) == pytest.approx(1.0)
 

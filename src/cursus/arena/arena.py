@@ -151,7 +151,7 @@ class Arena:
         return rows
 
     def areas(self, worlds: Sequence[str], teacher: str) -> list[list[float]]:
-        """For each of these `worlds` the area of each seed."""
+        """For each of these `worlds` the area of each seed of a `teacher`."""
         return [[result.area for result in self.of(world, teacher)] for world in worlds]
 
     def _row(self, name: str, worlds: Sequence[str], teacher: str) -> Row:
