@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+
 import cursus
 from cursus.arena import TrainingWorld
 from cursus.sim import TaskGraph, World
@@ -13,6 +16,13 @@ class Backwards(cursus.Uniform):
 
 def last_task(world: World, episodes: int) -> cursus.Curriculum:
     return cursus.Uniform(world.tasks, ids=[world.tasks.size - 1])
+
+
+def deadly(world: World, episodes: int) -> cursus.Curriculum:
+    """Kills whatever process of an arena it is in."""
+    if multiprocessing.parent_process() is not None:
+        os._exit(9)
+    return cursus.Uniform(world.tasks)
 
 
 def points_of_the_box(world: World, episodes: int) -> cursus.Curriculum:

@@ -14,12 +14,12 @@ import pytest
 
 import cursus
 from cursus.arena import Arena, Cell, CellResult, plot_arena
-from cursus.errors import SettingsError
+from cursus.errors import SettingsError, WorkerError
 from cursus.training import train
 from waiting import wait_until
 
 sys.path.insert(0, str(Path(__file__).parent))
-from own_arena import Backwards, last_task, points_of_the_box, short_chain, short_rooms
+from own_arena import Backwards, deadly, last_task, points_of_the_box, short_chain, short_rooms
 
 TEACHERS = {"uniform": "uniform", "mine": Backwards}
 WORLDS = {"rooms": short_rooms(), "chain": short_chain()}
@@ -90,6 +90,12 @@ def test_a_continuous_teacher_practises_the_box_of_a_world(tmp_path: Path) -> No
     (result,) = arena.of("gate", "points")
     assert 0.0 < result.wasted < 0.3  # a sixteenth of the box is shut
     assert sum(result.shares.values()) == pytest.approx(1.0)
+
+
+def test_a_process_that_dies_is_one_error_that_says_what_to_do(tmp_path: Path) -> None:
+    arena = Arena({"deadly": deadly}, {"chain": short_chain()}, folder=tmp_path, seeds=1, episodes=50)
+    with pytest.raises(WorkerError, match="goes on where it was"):
+        arena.run(jobs=2)
 
 
 def test_unknown_names_and_shared_folders_are_refused(tmp_path: Path) -> None:

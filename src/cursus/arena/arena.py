@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from cursus._files import make_folder
 from cursus.arena.cells import Cell, CellResult, run_cells
 from cursus.arena.worlds import REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
-from cursus.errors import SettingsError
+from cursus.errors import MissingExtra, SettingsError
 from cursus.settings import check_count, unknown
 from cursus.sim import World
 from cursus.sim.worlds import CURRICULA, CurriculumLike
@@ -31,6 +32,7 @@ QUICK: Mapping[str, Any] = {
     "episodes": 5_000,
 }
 """Arguments of an arena that takes minutes, and is no more than a look."""
+_LIBRARIES = ("torch", "safetensors")  # for agents
 KNOW_THE_ORDER = ("staged", "staged_window", "fixed", "hardest")
 """Curricula that were laid out by hand, by someone who knows which tasks can be learned and in which order."""
 
@@ -116,6 +118,9 @@ class Arena:
         """
         check_count("jobs", jobs)
         known = {cell: cell.known() for cell in self.cells}  # so that errors come first
+        for library in _LIBRARIES if self.real else ():
+            if find_spec(library) is None:
+                raise MissingExtra(library, "agents")
         make_folder(self.folder)
         for cell, found in known.items():
             if found is not None:

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
@@ -20,7 +21,7 @@ from cursus._files import Shape, make_folder, read_object
 from cursus.analysis import RunHistory
 from cursus.arena.worlds import TrainingWorld
 from cursus.curricula import Curriculum
-from cursus.errors import MissingExtra, SettingsError
+from cursus.errors import SettingsError, WorkerError
 from cursus.runs.checkpoint import list_checkpoints, write_atomically
 from cursus.settings import describe
 from cursus.sim import World, simulate_curriculum
@@ -141,10 +142,8 @@ class Cell:
 
     def _train(self, world: TrainingWorld) -> CellResult:
         """Train, or go on where a training was stopped."""
-        try:
-            from cursus.training import train
-        except ImportError as error:
-            raise MissingExtra.of(error, "agents") from None
+        from cursus.training import train  # torch takes seconds to load
+
         curriculum = self.curriculum()
         begun = (self.run / "train.json").exists() and bool(list_checkpoints(self.run / "checkpoints"))
         with quiet():
@@ -217,6 +216,11 @@ def run_cells(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellResu
         doing = {pool.submit(cell): cell for cell in cells}
         for done in as_completed(doing):
             yield doing[done], done.result()
+    except BrokenProcessPool as error:
+        raise WorkerError(
+            "a process of the arena was killed, perhaps for want of memory. The same command goes on where it was; with fewer "
+            "jobs it needs less."
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
