@@ -21,6 +21,8 @@ from waiting import wait_until
 sys.path.insert(0, str(Path(__file__).parent))
 from own_arena import Backwards, deadly, last_task, points_of_the_box, short_chain, short_rooms
 
+pytestmark = pytest.mark.slow
+
 TEACHERS = {"uniform": "uniform", "mine": Backwards}
 WORLDS = {"rooms": short_rooms(), "chain": short_chain()}
 
@@ -131,7 +133,6 @@ def cursus_arena(folder: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "cursus", "arena", *names, "--episodes", "300", "--folder", str(folder), *arguments]
 
 
-@pytest.mark.slow
 def test_the_command_prints_a_table_and_names_commands_that_work(tmp_path: Path) -> None:
     command = cursus_arena(tmp_path / "arena", "--seeds", "2", "--steps", "400", "--jobs", "1")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
@@ -153,7 +154,6 @@ def test_what_is_no_world_is_refused(tmp_path: Path) -> None:
     assert "TrainingWorld" in done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_an_arena_that_is_killed_goes_on_and_finds_the_same(tmp_path: Path) -> None:
     whole = subprocess.run(
@@ -175,6 +175,19 @@ def test_an_arena_that_is_killed_goes_on_and_finds_the_same(tmp_path: Path) -> N
     )
     assert again.returncode == 0, again.stderr
     assert without_runs(json.loads(again.stdout)) == without_runs(json.loads(whole.stdout))
+
+
+@pytest.mark.timeout(240)
+def test_an_arena_that_is_interrupted_ends_at_once_with_one_line(tmp_path: Path) -> None:
+    command = cursus_arena(tmp_path, "--seeds", "1", "--jobs", "2", "--steps", "1000000")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_until(lambda: list(tmp_path.glob("runs/*/events.jsonl")), "a training")
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "cursus: interrupted\n"
+    with pytest.raises(ProcessLookupError):  # nobody is left of its group
+        wait_until(lambda: os.killpg(process.pid, 0), "the end of all its processes", 20)
 
 
 def kill_after(evaluations: int, folder: Path) -> None:

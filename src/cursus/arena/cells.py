@@ -6,11 +6,14 @@ import copy
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -211,27 +214,34 @@ def run_cells(cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, CellResu
     if jobs == 1:
         yield from ((cell, cell()) for cell in cells)
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+    context = get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent, initargs=(theirs,))
     try:
         doing = {pool.submit(cell): cell for cell in cells}
         for done in as_completed(doing):
             yield doing[done], done.result()
-    except BrokenProcessPool as error:
-        raise WorkerError(
-            "a process of the arena was killed, perhaps for want of memory. The same command goes on where it was; with fewer "
-            "jobs it needs less."
-        ) from error
+    except BaseException as error:
+        ours.close()
+        if isinstance(error, BrokenProcessPool):
+            raise WorkerError(
+                "a process of the arena was killed, perhaps for want of memory. The same command goes on where it was; with "
+                "fewer jobs it needs less."
+            ) from error
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+        ours.close()
+        theirs.close()
 
 
-def _end_with_parent() -> None:
-    """A process of the arena must not go on when the arena is killed: the next one will want its run folder."""
-    parent = parent_process()
-    if parent is not None:
-        Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
+def _end_with_parent(pipe: Connection) -> None:
+    """When the arena is stopped or killed, its processes end at once: the next arena will want their run folders."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_wait_for_end, args=(pipe,), daemon=True).start()
 
 
-def _wait_for(sentinel: int) -> None:
-    connection.wait([sentinel])
+def _wait_for_end(pipe: Connection) -> None:
+    with suppress(EOFError, OSError):
+        pipe.recv_bytes()
     os._exit(1)
