@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from own_arena import Backwards, deadly, last_task, points_of_the_box, short_cha
 
 pytestmark = pytest.mark.slow
 
+OWN = Path(__file__).parent / "own_arena.py"
 TEACHERS = {"uniform": "uniform", "mine": Backwards}
 WORLDS = {"rooms": short_rooms(), "chain": short_chain()}
 
@@ -128,8 +128,7 @@ def test_a_training_takes_a_curriculum_of_ones_own_and_resumes_with_it(tmp_path:
 
 
 def cursus_arena(folder: Path, *arguments: str) -> list[str]:
-    own = Path(__file__).parent / "own_arena.py"
-    names = ["--teachers", f"uniform,{own}:last_task", "--worlds", f"{own}:short_rooms,{own}:short_chain"]
+    names = ["--teachers", f"uniform,{OWN}:last_task", "--worlds", f"{OWN}:short_rooms,{OWN}:short_chain"]
     return [sys.executable, "-m", "cursus", "arena", *names, "--episodes", "300", "--folder", str(folder), *arguments]
 
 
@@ -147,8 +146,7 @@ def test_the_command_prints_a_table_and_names_commands_that_work(tmp_path: Path)
 
 
 def test_what_is_no_world_is_refused(tmp_path: Path) -> None:
-    own = Path(__file__).parent / "own_arena.py"
-    command = [sys.executable, "-m", "cursus", "arena", "--worlds", f"{own}:no_world", "--folder", str(tmp_path / "arena")]
+    command = [sys.executable, "-m", "cursus", "arena", "--worlds", f"{OWN}:no_world", "--folder", str(tmp_path / "arena")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 2
     assert "TrainingWorld" in done.stderr
@@ -156,25 +154,18 @@ def test_what_is_no_world_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(240)
 def test_an_arena_that_is_killed_goes_on_and_finds_the_same(tmp_path: Path) -> None:
-    whole = subprocess.run(
-        [*cursus_arena(tmp_path / "whole", "--seeds", "1", "--jobs", "2"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=200,
-    )
-    killed = tmp_path / "killed"
     for least in (1, 4):  # in the midst of a training that has a checkpoint; later again
-        kill_after(least, killed)
-    again = subprocess.run(
-        [*cursus_arena(killed, "--seeds", "1", "--jobs", "2"), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert again.returncode == 0, again.stderr
-    assert without_runs(json.loads(again.stdout)) == without_runs(json.loads(whole.stdout))
+        kill_after(least, tmp_path / "killed")
+    found = []
+    for name in ("killed", "whole"):
+        arena = Arena(
+            {"uniform": "uniform", f"{OWN}:last_task": last_task},
+            {f"{OWN}:short_rooms": short_rooms(), f"{OWN}:short_chain": short_chain()},
+            folder=tmp_path / name, seeds=1, episodes=300,
+        )
+        arena.run()
+        found.append(without_runs(arena.data()))
+    assert found[0] == found[1]
 
 
 @pytest.mark.timeout(240)
