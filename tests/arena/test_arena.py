@@ -161,7 +161,9 @@ def test_an_arena_that_is_killed_goes_on_and_finds_the_same(tmp_path: Path) -> N
         arena = Arena(
             {"uniform": "uniform", f"{OWN}:last_task": last_task},
             {f"{OWN}:short_rooms": short_rooms(), f"{OWN}:short_chain": short_chain()},
-            folder=tmp_path / name, seeds=1, episodes=300,
+            folder=tmp_path / name,
+            seeds=1,
+            episodes=300,
         )
         arena.run()
         found.append(without_runs(arena.data()))

@@ -22,7 +22,8 @@ def plot_arena(arena: Arena, path: str | Path) -> Path:
     kinds = [(name, group) for name, group in (("real", arena.real), ("simulated", arena.simulated)) if group]
     rows = -(-len(worlds) // _PER_ROW) + len(kinds)
     seeds = len(arena.of(worlds[0], BASELINE))
-    title = f"{len(arena.teachers)} teachers, {len(worlds)} worlds, {seeds} seeds, at equal steps"
+    counts = ((len(arena.teachers), "teacher"), (len(worlds), "world"), (seeds, "seed"))
+    title = ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts) + ", at equal steps"
     figure = style.new_figure(12.0, 3.1 * rows, title)
     grid = figure.add_gridspec(rows, _PER_ROW)
     for index, world in enumerate(worlds):
@@ -50,7 +51,7 @@ def _draw_profiles(axes: Any, arena: Arena, kind: str, worlds: list[str]) -> Non
         style.draw_band(axes, _LEVELS, low, high, look)
         style.draw_curve(axes, _LEVELS, middle, look, name)
     style.make_share(axes)
-    style.furnish(axes, f"share of {kind} runs whose area is above …", (0.0, 1.0))
+    style.furnish(axes, f"share of {kind} runs whose area is above …", (-0.02, 1.02))
 
 
 def _draw_improvement(axes: Any, arena: Arena, kind: str, worlds: list[str]) -> None:
