@@ -138,8 +138,8 @@ def _kind_of_gate(params: Mapping[str, float]) -> int:
 
 def cartpole_world() -> TrainingWorld:
     """Poles of 5 lengths on carts of 5 strengths, one of them none."""
-    tasks = Product(length=_POLES, force=_FORCES)
-    order = [[row * 5 + column for column in range(4)] for row in range(5)]
+    tasks = Product(force=_FORCES, length=_POLES)
+    order = [list(range(row * 5, row * 5 + 5)) for row in range(4)]
     agent = {"learning_rate": 1e-3, "batch_size": 256}
     return TrainingWorld(
         "cursus/CartPole-v0", tasks, order=order, kind=_kind_of_cartpole, steps=40_000, agent=agent, box=_box(cartpole.BOUNDS)
