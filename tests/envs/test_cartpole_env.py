@@ -50,6 +50,7 @@ def test_the_physics_are_those_of_cartpole_unless_the_task_says_otherwise() -> N
     assert ours.polemass_length == pytest.approx(0.01)
 
 
+@pytest.mark.filterwarnings("ignore:.*infinity")  # of speeds, as in CartPole itself
 def test_the_checker_finds_nothing() -> None:
     check_env(gymnasium.make("cursus/CartPole-v0").unwrapped, skip_render_check=True)
 
