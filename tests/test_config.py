@@ -356,6 +356,7 @@ THINGS = {
     ),
     "Trend": lambda _: cursus.curricula.Trend(window=50, horizon=90),
     "ExpectedGain": lambda _: cursus.curricula.ExpectedGain(windows=(5, 20, 80), patience=3),
+    "FastSlow": lambda _: cursus.curricula.FastSlow(fast=0.2),
     "Bidirectional": lambda _: cursus.curricula.Bidirectional(timescale=0.05),
     "Scatter": lambda _: cursus.curricula.Scatter(),
     "LegacyMain": lambda _: cursus.curricula.LegacyMain(ema_timescale=0.01),

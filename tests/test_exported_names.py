@@ -22,6 +22,7 @@ PACKAGES = [
     "cursus",
     "cursus.agents",
     "cursus.analysis",
+    "cursus.arena",
     "cursus.curricula",
     "cursus.curricula.staged",
     "cursus.curricula.progress",

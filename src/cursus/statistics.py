@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -153,6 +153,76 @@ class Estimate:
         rows, columns = (rng.multinomial(size, np.full(size, 1 / size), _RESAMPLES) / size for size in wins.shape)
         low, high = np.quantile(((rows @ wins) * columns).sum(axis=1), _INTERVAL)
         return cls(float(wins.mean()), float(low), float(high))
+
+    @classmethod
+    def of_worlds(cls, values: Sequence[ArrayLike]) -> Estimate:
+        """The interquartile mean over the runs of several worlds, which are drawn again world by world (Agarwal et al. 2021).
+
+        Args:
+            values: for each world one number per seed.
+
+        >>> Estimate.of_worlds([[0.0, 0.4], [0.6, 1.0]]).value
+        0.5
+        """
+        groups = _groups(values)
+        drawn = np.concatenate(_resampled(groups, np.random.default_rng(0)), axis=1)
+        low, high = np.quantile(_interquartile_means(drawn), _INTERVAL)
+        return cls(float(_interquartile_means(np.concatenate(groups)[None])[0]), float(low), float(high))
+
+    @classmethod
+    def of_improvement_over_worlds(cls, values: Sequence[ArrayLike], baseline: Sequence[ArrayLike]) -> Estimate:
+        """The probability that a run is above one of the baseline in the same world, as a mean over worlds.
+
+        A tie counts as half; runs are drawn again world by world (Agarwal et al. 2021).
+
+        Args:
+            values: for each world one number per seed.
+            baseline: the same of what they are compared with; seeds may be more or fewer.
+
+        >>> Estimate.of_improvement_over_worlds([[0.9, 0.8], [0.1]], [[0.5, 0.8], [0.2]]).value
+        0.4375
+        """
+        ours, theirs, rng = _groups(values), _groups(baseline), np.random.default_rng(0)
+        pairs = zip(_resampled(ours, rng), _resampled(theirs, rng), strict=True)
+        drawn = np.mean([_share_above(one, other) for one, other in pairs], axis=0)
+        value = np.mean([_share_above(one[None], other[None])[0] for one, other in zip(ours, theirs, strict=True)])
+        low, high = np.quantile(drawn, _INTERVAL)
+        return cls(float(value), float(low), float(high))
+
+
+def _share_above(ours: FloatArray, theirs: FloatArray) -> FloatArray:
+    """Row by row the share of pairs in which ours is above theirs; a tie counts as half."""
+    shares: FloatArray = ((np.sign(ours[:, :, None] - theirs[:, None, :]) + 1) / 2).mean(axis=(1, 2))
+    return shares
+
+
+def _resampled(groups: Sequence[FloatArray], rng: np.random.Generator) -> list[FloatArray]:
+    """Each group drawn again from itself, so often: of each a matrix of shape `(resamples, its size)`."""
+    return [group[rng.integers(len(group), size=(_RESAMPLES, len(group)))] for group in groups]
+
+
+def _groups(values: Sequence[ArrayLike]) -> list[FloatArray]:
+    return [np.asarray(group, dtype=np.float64) for group in values]
+
+
+def performance_profile(values: Sequence[ArrayLike], levels: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """For each level the share of runs that are above it, over all worlds, and the ends of its 95 % interval.
+
+    Runs are drawn again world by world (Agarwal et al. 2021).
+
+    Args:
+        values: for each world one number per seed.
+        levels: where the profile is looked at.
+
+    >>> performance_profile([[0.2, 0.4], [0.6, 0.8]], [0.1, 0.5, 0.9])[0].tolist()
+    [1.0, 0.5, 0.0]
+    """
+    groups, at = _groups(values), np.asarray(levels, dtype=np.float64)
+    drawn = np.concatenate(_resampled(groups, np.random.default_rng(0)), axis=1)
+    above = np.stack([(drawn > level).mean(axis=1) for level in at], axis=1)
+    low, high = np.quantile(above, _INTERVAL, axis=0)
+    everyone = np.concatenate(groups)
+    return (everyone[None] > at[:, None]).mean(axis=1), low, high
 
 
 def interquartile_band(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

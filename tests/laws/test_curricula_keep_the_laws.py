@@ -79,6 +79,7 @@ CURRICULA = {
     "league over learning progress": lambda: cursus.curricula.League(
         cursus.LearningProgress(cursus.tasks.Named(OPPONENTS)), baselines=["weak", "strong"], every=50
     ),
+    "fast and slow averages": lambda: cursus.LearningProgress(10, progress=cursus.curricula.FastSlow(), focus=1.0, floor=0.2),
     "uniform": lambda: cursus.Uniform(10),
     "uniform over one task": lambda: cursus.Uniform(1),
     "uniform over some": lambda: cursus.Uniform(10, ids=[2, 3, 5, 7]),

@@ -16,7 +16,9 @@ from tyro.conf import Positional, arg
 
 import cursus
 from cursus._platform import num_cores
-from cursus.cli import comparison, looking, runs, simulator
+from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS
+from cursus.arena.arena import EPISODES, SEEDS, TEACHERS
+from cursus.cli import arena, comparison, looking, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
@@ -326,6 +328,42 @@ def compare(
     )
     if as_json:
         _print_json(comparison.comparison_data(rows))
+
+
+@app.command(name="arena")
+def arena_(
+    teachers: Annotated[
+        str | None,
+        _optional(
+            "NAMES",
+            f"By commas: {Curricula}; or your own, module:name: a class, or a function of a world and a number of episodes.",
+            ",".join(TEACHERS),
+        ),
+    ] = None,
+    worlds: Annotated[
+        str | None,
+        _optional(
+            "NAMES",
+            f"By commas: {', '.join([*REAL_WORLDS, *SIMULATED_WORLDS])}; or your own, module:name: a function that makes one.",
+            "all",
+        ),
+    ] = None,
+    seeds: Annotated[int | None, _optional("INT", "Trainings of each teacher in each world.", str(SEEDS))] = None,
+    steps: Annotated[int | None, _optional("INT", "Steps of each training.", "the world's own")] = None,
+    episodes: Annotated[int | None, _optional("INT", "Episodes of each simulated student.", str(EPISODES))] = None,
+    folder: Annotated[
+        Path, arg(help="Where everything goes; what is done there already is not done again.", metavar="FOLDER")
+    ] = Path("arena"),
+    quick: Annotated[bool, _flag("A look in minutes: fewer teachers, worlds, seeds and steps.")] = False,
+    jobs: Annotated[int, arg(help="Processes; each trains on one core.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Compare teachers in real training and on simulated students, over worlds and seeds."""
+    given = {"teachers": teachers, "worlds": worlds, "seeds": seeds, "steps": steps, "episodes": episodes}
+    made = arena.make_arena(given, folder, quick=quick)
+    arena.run_arena(_console(as_json), made, jobs)
+    if as_json:
+        _print_json(made.data())
 
 
 def _refuse(text: str, options: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from cursus.curricula.pool import Pool
 from cursus.curricula.progress import (
     Bidirectional,
     ExpectedGain,
+    FastSlow,
     LearningProgress,
     LegacyMain,
     LegacyVMin,
@@ -48,6 +49,7 @@ __all__ = [
     "EProcess",
     "Evidence",
     "ExpectedGain",
+    "FastSlow",
     "FixedMixing",
     "ForgettingWatch",
     "Gate",

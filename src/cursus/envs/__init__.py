@@ -15,6 +15,8 @@ _ENTRY_POINTS = {
     "cursus/Hockey-v0": "cursus.envs.hockey.env:HockeyEnv",
     "cursus/ReferenceHockey-v0": "cursus.envs.hockey.reference:make_env",
     "cursus/Keys-v0": "cursus.envs.keys:KeysEnv",
+    "cursus/Gate-v0": "cursus.envs.gate:GateEnv",
+    "cursus/CartPole-v0": "cursus.envs.cartpole:CartPoleTasksEnv",
 }
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from cursus.envs._options import task_params
 from cursus.errors import SettingsError, TaskError
 
-MOST_DOORS = 6
+Kind: TypeAlias = Literal["real", "impossible", "trivial", "coin"]
+"""What can be learned, and what cannot: a door without a key, success whatever one does, success by chance."""
+
+_MANY_DOORS = 6  # more are seen as that many
+_MOST_DOORS = 1_000_000  # so that a typing error is not an endless episode
 _SIDE = 4
 _STEPS_PER_ROOM = 20
+_STEPS_OF_CHANCE = 10
 _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 _NUMBERS = 11
 _CELL = 24  # pixels
@@ -32,13 +39,17 @@ _COLOURS = {
 class KeysEnv(gymnasium.Env[Any, Any]):
     """Walk to the key, with it through the door, and so on to the goal: a chain in which every link needs the one before.
 
-    The task is how many doors there are, from 0 to 6: `reset(options={"task": {"doors": 2}})`, or `options={"doors": 2}`.
-    Where agent, keys, doors and goal are is drawn for every episode, which ends at the goal (reward 1, `is_success`) or after
-    20 steps for each room. One sees where one is in the room, whether one holds its key, and where key, door and goal of this
-    room are; but neither what they are good for nor what lies behind the door.
+    The task is how many doors there are: `reset(options={"task": {"doors": 2}})`, or `options={"doors": 2}`. Where agent, keys,
+    doors and goal are is drawn for every episode, which ends at the goal (reward 1, `is_success`) or after 20 steps for each
+    room. One sees where one is in the room, whether one holds its key, and where key, door and goal of this room are; but
+    neither what they are good for nor what lies behind the door.
+
+    A task may also be one from which nothing can be learned, by its `kind`: `"impossible"`, where the first key is missing and
+    time runs out; `"trivial"`, an empty room that is left after 10 steps with a success whatever one does; or `"coin"`, the
+    same with a success by `chance`, 0.5 unless given.
 
     Args:
-        doors: number of doors unless the task says otherwise, in [0, 6] (default 3).
+        doors: number of doors unless the task says otherwise, at least 0 (default 3).
         render_mode: `"rgb_array"` or None (default).
 
     >>> env = KeysEnv(doors=1)
@@ -53,14 +64,16 @@ class KeysEnv(gymnasium.Env[Any, Any]):
         if render_mode not in (None, "rgb_array"):
             raise SettingsError(f"render_mode={render_mode!r} must be None or 'rgb_array'.")
         self.render_mode = render_mode
-        self._default = self.doors = _doors(doors)
+        self._default = _Task(_doors(doors))
+        self.doors = self._default.doors
         self.observation_space = spaces.Box(-1.0, 1.0, (_NUMBERS,), np.float32)
         self.action_space = spaces.Discrete(len(_MOVES))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode of the task in `options`, or of what the environment was made for; `seed` restarts its stream."""
         super().reset(seed=seed)
-        self.doors = _task(options, self._default)
+        self._task = task = _read_task(options, self._default)
+        self.doors = task.doors
         draw = self.np_random.integers
         rooms = self.doors + 1
         self._keys = draw(_SIDE, size=(rooms, 2)).tolist()
@@ -69,8 +82,10 @@ class KeysEnv(gymnasium.Env[Any, Any]):
         self._room, (self._x, self._y) = 0, draw(_SIDE, size=2).tolist()
         while self.doors == 0 and [self._x, self._y] == self._goal:
             self._x, self._y = draw(_SIDE, size=2).tolist()
+        if task.kind == "impossible":
+            self._keys[0] = [-1, -1]  # where nobody walks
         self._has_key = self.doors > 0 and [self._x, self._y] == self._keys[0]
-        self._left = _STEPS_PER_ROOM * rooms
+        self._left = _STEPS_OF_CHANCE if task.is_chance else _STEPS_PER_ROOM * rooms
         return self._look(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -81,9 +96,13 @@ class KeysEnv(gymnasium.Env[Any, Any]):
         across, down = _MOVES[int(action)]
         self._walk(self._x + across, self._y + down)
         self._left -= 1
-        last = self._room == self.doors
-        won = last and [self._x, self._y] == self._goal
+        won = self._wins()
         return self._look(), float(won), won, not won and self._left == 0, {"is_success": won, "rooms": self._room}
+
+    def _wins(self) -> bool:
+        if self._task.is_chance:
+            return self._left == 0 and bool(self.np_random.random() < self._task.chance)
+        return self._room == self.doors and [self._x, self._y] == self._goal
 
     def _walk(self, x: int, y: int) -> None:
         last = self._room == self.doors
@@ -96,13 +115,14 @@ class KeysEnv(gymnasium.Env[Any, Any]):
 
     def _look(self) -> NDArray[np.float32]:
         """Where one is, the key in hand, whether this is the last room; then key, door and goal, as seen from here."""
-        last = self._room == self.doors
-        key = (0, 0) if last or self._has_key else (self._keys[self._room][0] - self._x, self._keys[self._room][1] - self._y)
-        door = (0, 0) if last else (_SIDE - self._x, self._door_rows[self._room] - self._y)
+        last = self._room == self.doors and not self._task.is_chance
+        hidden = self._room == self.doors or self._has_key or self._keys[self._room][0] < 0
+        key = (0, 0) if hidden else (self._keys[self._room][0] - self._x, self._keys[self._room][1] - self._y)
+        door = (0, 0) if self._room == self.doors else (_SIDE - self._x, self._door_rows[self._room] - self._y)
         goal = (self._goal[0] - self._x, self._goal[1] - self._y) if last else (0, 0)
         here = (self._x / (_SIDE - 1), self._y / (_SIDE - 1), float(self._has_key), float(last))
         there = [distance / _SIDE for each in (key, door, goal) for distance in each]
-        rooms_left = (self.doors - self._room) / MOST_DOORS
+        rooms_left = min((self.doors - self._room) / _MANY_DOORS, 1.0)
         return np.array([*here, *there, rooms_left], np.float32)
 
     def render(self) -> Any:
@@ -117,29 +137,46 @@ class KeysEnv(gymnasium.Env[Any, Any]):
             if room < self.doors:
                 opened = room < self._room
                 cells[1 + self._door_rows[room], left + _SIDE] = _COLOURS["open" if opened else "door"]
-                if not opened and not (room == self._room and self._has_key):
+                if not opened and not (room == self._room and self._has_key) and self._keys[room][0] >= 0:
                     cells[1 + self._keys[room][1], left + self._keys[room][0]] = _COLOURS["key"]
-            else:
+            elif not self._task.is_chance:
                 cells[1 + self._goal[1], left + self._goal[0]] = _COLOURS["goal"]
         cells[1 + self._y, 1 + self._room * (_SIDE + 1) + self._x] = _COLOURS["agent"]
         return cells.repeat(_CELL, axis=0).repeat(_CELL, axis=1)
 
 
-def _task(options: Mapping[str, Any] | None, default: int) -> int:
-    """How many doors the options of a reset ask for."""
-    given: Any = options or {}
-    if "task" in given:
-        task = given["task"]
-        given = task if isinstance(task, Mapping) else getattr(task, "params", task)
-    if not isinstance(given, Mapping) or not set(given) <= {"doors"}:
-        raise TaskError(f"a task must be a mapping with doors, got {given!r:.80}.")
+@dataclass(frozen=True)
+class _Task:
+    doors: int
+    kind: Kind = "real"
+    chance: float = 0.0
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether success does not depend on what one does."""
+        return self.kind in ("trivial", "coin")
+
+
+def _read_task(options: Mapping[str, Any] | None, default: _Task) -> _Task:
+    """The task that the options of a reset ask for."""
+    given = task_params(options, ("doors", "kind", "chance"))
+    kind, chance = given.get("kind", default.kind), given.get("chance", 0.5)
+    if kind not in get_args(Kind):
+        raise TaskError(f"kind={kind!r:.40} of a task with doors is not known. Allowed: {', '.join(get_args(Kind))}.")
+    if "chance" in given and (kind != "coin" or not isinstance(chance, int | float) or not 0 <= chance <= 1):
+        raise TaskError(f"chance={chance!r:.40} must be a number from 0 to 1, of a task of the kind coin.")
     try:
-        return _doors(given.get("doors", default))
+        doors = _doors(given.get("doors", 0 if kind in ("trivial", "coin") else default.doors))
     except SettingsError as error:
         raise TaskError(str(error)) from None
+    if doors == 0 and kind == "impossible":
+        raise TaskError("a task of the kind impossible needs doors, at least 1: it is their key that is missing.")
+    if doors and kind in ("trivial", "coin"):
+        raise TaskError(f"a task of the kind {kind} has no doors, got doors={doors}.")
+    return _Task(doors, kind, {"trivial": 1.0, "coin": float(chance)}.get(kind, 0.0))
 
 
 def _doors(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= MOST_DOORS:
-        raise SettingsError(f"doors={value!r} must be an integer from 0 to {MOST_DOORS}.")
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value <= _MOST_DOORS:
+        raise SettingsError(f"doors={value!r} must be an integer, at least 0.")
     return int(value)

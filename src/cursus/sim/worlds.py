@@ -16,6 +16,7 @@ from cursus.curricula import (
     PLR,
     TSCL,
     Curriculum,
+    FastSlow,
     Learnability,
     LearningProgress,
     Phase,
@@ -31,7 +32,7 @@ from cursus.curricula.progress import Bidirectional
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_kind, check_share, describe, unknown
 from cursus.sim.students import COIN, IMPOSSIBLE, KINDS, LEARNABLE, MASTERED, SimulatedStudents, TaskGraph
-from cursus.tasks import Buckets, Choice, Discrete, Generated, Named, Span, TaskSpace
+from cursus.tasks import Box, Buckets, Choice, Discrete, Generated, Named, Span, TaskSpace
 from cursus.types import BoolArray, IntArray
 
 _NAMED_TASKS = 10_000
@@ -56,7 +57,11 @@ class World:
         failure_lengths: steps of an episode that fails (default: as `lengths`).
         student: settings of `SimulatedStudents` other than its defaults, such as `{"rate": 0.3}`.
         generated: number of generated tasks, at least one for each class (default None: classes are the tasks).
+        tasks: the task space, of the size of the graph, where nothing is generated (default None: names such as `taskclass0`).
     """
+
+    box: Box | None = None
+    """The same tasks as a continuous space, in a world that has one."""
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class World:
         failure_lengths: ArrayLike | None = None,
         student: Mapping[str, Any] | None = None,
         generated: int | None = None,
+        tasks: TaskSpace | None = None,
     ) -> None:
         check_kind("graph", graph, TaskGraph, "TaskGraph.chain(10)")
         if generated is not None:
@@ -82,7 +88,12 @@ class World:
             if key not in _STUDENT_KEYS:
                 raise SettingsError(f"student: {unknown(key, _STUDENT_KEYS)}")
         self.generated = generated
-        self.tasks = self._name_tasks() if generated is None else self._generate_tasks(generated)
+        if tasks is not None and (generated is not None or tasks.size != graph.size):
+            raise SettingsError(
+                f"tasks={tasks!r:.60} must have the {graph.size} tasks of the graph, and generated be left out."
+            )
+        self._given_tasks = tasks
+        self.tasks = tasks or (self._name_tasks() if generated is None else self._generate_tasks(generated))
         self._class_of: dict[int, int] = {}
         self.learnable = self._find_learnable()
         """Which tasks can be learned: those of that kind, whose prerequisites can be learned or are mastered."""
@@ -163,6 +174,7 @@ class World:
             "failure_lengths": self.failure_lengths,
             "student": self.student,
             "generated": self.generated,
+            "tasks": self._given_tasks,
         }
 
 
@@ -210,7 +222,7 @@ def with_impossible(world: World, share: float) -> World:
 
 def with_generated(world: World, count: int) -> World:
     """The same `world` with its tasks as classes, and a `count` of tasks that are generated in them."""
-    return World(**{**world.settings(), "generated": count})
+    return World(**{**world.settings(), "generated": count, "tasks": None})
 
 
 def _mixed(size: int) -> World:
@@ -284,6 +296,7 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "staged_window": lambda world, episodes: _staged(world, Window(threshold=0.7)),
     "learning_progress": lambda world, episodes: LearningProgress(world.tasks),
     "pool": lambda world, episodes: Pool(world.tasks, size=min(_POOL, world.tasks.size)),
+    "fast_slow": lambda world, episodes: LearningProgress(world.tasks, progress=FastSlow(), focus=1.0, floor=0.2),
     "bidirectional": lambda world, episodes: LearningProgress(world.tasks, progress=Bidirectional()),
     "scatter": lambda world, episodes: LearningProgress(world.tasks, progress=Scatter(), focus=1.0),
     "tscl": lambda world, episodes: TSCL(world.tasks),
@@ -310,7 +323,7 @@ def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> 
     made = _made(curriculum, world, episodes)
     if not isinstance(made, Curriculum):
         raise SettingsError(f"{_name(curriculum)} gave a {type(made).__name__}, which is no curriculum.")
-    if made.tasks.size != world.tasks.size:
+    if made.tasks.size not in [space.size for space in (world.tasks, world.box) if space is not None]:
         raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
     if made.rollout_score is not None or made.withholds:
         raise SettingsError(

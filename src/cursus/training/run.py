@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,11 @@ import torch
 from cursus._files import Shape, make_folder, read_object
 from cursus.agents import Agent, OffPolicyAgent
 from cursus.config import read
+from cursus.curricula import Curriculum
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.metrics import Writer
 from cursus.runs.checkpoint import write_atomically
-from cursus.settings import check_count, check_kind
+from cursus.settings import check_count, check_kind, describe
 from cursus.tasks import Discrete, Task
 from cursus.training.build import (
     build_curriculum,
@@ -87,6 +88,7 @@ def train(
     resume: str | Path | None = None,
     settings: Sequence[str] = (),
     algo: str | None = None,
+    curriculum: Curriculum | None = None,
     weights: str | Path | None = None,
     num_workers: int | None = None,
     trust: bool = False,
@@ -108,6 +110,8 @@ def train(
         settings: changes of the configuration such as `"training.steps=1000"` (default none).
         algo: replaces the table `agent`: `"DDDQN"`, `"SAC"`, `"PPO"`, or an algorithm of Stable-Baselines3 such as
             `"sb3:PPO"` (default None: the table decides).
+        curriculum: one that was made in Python, such as one of your own, in place of the table `curriculum`; give it again to
+            resume (default None: the table decides).
         weights: a file of weights, or a run whose best ones are taken, to begin from (default None: fresh ones).
         num_workers: worker processes, as in `cursus.make_vec` (default None).
         trust: whether a resumed run may have code imported that it names, such as the module of its environment: only for
@@ -125,11 +129,11 @@ def train(
     if outputs:
         settings = [*settings, f"training.outputs={json.dumps(list(outputs))}"]
     if resume is None:
-        job = _Job.new(config, num_envs, device, run, settings, algo)
+        job = _Job.new(config, num_envs, device, run, settings, algo, curriculum)
     else:
         if run is not None or weights is not None or config is not None or algo is not None:
             raise SettingsError(f"{resume} goes on as it began, in its folder: leave out config, algo, run and weights.")
-        job = _Job.resumed(resume, num_envs, device, settings, trust=trust)
+        job = _Job.resumed(resume, num_envs, device, settings, curriculum, trust=trust)
     with ExitStack() as stack:
         stack.enter_context(_one_thread(job.device))
         made = job.prepare(num_workers, weights, stack)
@@ -150,12 +154,19 @@ class _Job:
 
     @classmethod
     def new(
-        cls, config: Any, num_envs: int | None, device: str | None, run: Any, settings: Sequence[str], algo: str | None
+        cls,
+        config: Any,
+        num_envs: int | None,
+        device: str | None,
+        run: Any,
+        settings: Sequence[str],
+        algo: str | None,
+        curriculum: Curriculum | None,
     ) -> _Job:
         if config is None:
             raise SettingsError("give a configuration, or resume=… the folder of a run.")
         given = config if isinstance(config, Mapping) else read(config)
-        plan, spec = read_plan(given, settings, algo=algo)
+        plan, spec = _with_curriculum(*read_plan(_without_curriculum(given, curriculum), settings, algo=algo), curriculum)
         name = "train" if isinstance(config, Mapping) else Path(config).stem
         begun = given if "plan" in given else {}  # the record of another training, which begins again as it did
         num_envs = begun.get("num_envs", 8) if num_envs is None else num_envs
@@ -163,10 +174,17 @@ class _Job:
 
     @classmethod
     def resumed(
-        cls, run: str | Path, num_envs: int | None, device: str | None, settings: Sequence[str], *, trust: bool
+        cls,
+        run: str | Path,
+        num_envs: int | None,
+        device: str | None,
+        settings: Sequence[str],
+        curriculum: Curriculum | None,
+        *,
+        trust: bool,
     ) -> _Job:
         record = read_record(run)
-        plan, spec = plan_of(run, settings, trust=trust)
+        plan, spec = plan_of(run, settings, curriculum, trust=trust)
         if plan.seed != record["plan"].get("seed", Plan.seed):
             raise SettingsError(f"{run} goes on with the seed that it began with.")
         return cls(plan, spec, num_envs or record["num_envs"], device or record["device"], Path(run), is_resumed=True)
@@ -384,12 +402,15 @@ def read_record(run: str | Path) -> dict[str, Any]:
     return found
 
 
-def plan_of(run: str | Path, settings: Sequence[str] = (), *, trust: bool = False) -> tuple[Plan, dict[str, Any]]:
+def plan_of(
+    run: str | Path, settings: Sequence[str] = (), curriculum: Curriculum | None = None, *, trust: bool = False
+) -> tuple[Plan, dict[str, Any]]:
     """The plan of a recorded training, with some `settings` changed; and what was read, in full.
 
     Args:
         run: the run folder.
         settings: changes of the configuration such as `"training.steps=1000"` (default none).
+        curriculum: in place of the recorded one (default None).
         trust: whether it may name code of others, which would be imported (default False: that is an error).
     """
     recorded = read_record(run)["plan"]
@@ -399,7 +420,19 @@ def plan_of(run: str | Path, settings: Sequence[str] = (), *, trust: bool = Fals
             f"{Path(run) / RECORD} wants code to be imported and run: {', '.join(map(repr, named))!s:.200}. If you know where "
             "this run comes from, allow it with --trust (in Python: trust=True)."
         )
-    return read_plan(recorded, settings)
+    return _with_curriculum(*read_plan(_without_curriculum(recorded, curriculum), settings), curriculum)
+
+
+def _without_curriculum(spec: Mapping[str, Any], curriculum: Curriculum | None) -> Mapping[str, Any]:
+    """What a configuration says of everything else, where the curriculum is given."""
+    return spec if curriculum is None else {key: value for key, value in spec.items() if key != "curriculum"}
+
+
+def _with_curriculum(plan: Plan, spec: dict[str, Any], curriculum: Curriculum | None) -> tuple[Plan, dict[str, Any]]:
+    if curriculum is None:
+        return plan, spec
+    check_kind("curriculum", curriculum, Curriculum, "cursus.Uniform(10)")
+    return replace(plan, curriculum=curriculum), {**spec, "curriculum": describe(curriculum)}
 
 
 def code_of(plan: Plan) -> list[str]:

@@ -19,7 +19,7 @@ from cursus.teacher import Teacher
 from cursus.types import IntArray
 from cursus.vector.base import CurriculumVectorEnv, State, StepReply, VectorSettings
 from cursus.vector.env_group import EnvDescription, EnvGroup, EnvInfo, MakeEnv, make_one
-from cursus.vector.step_buffer import Arena, StepBuffer, check_space
+from cursus.vector.step_buffer import Allocator, StepBuffer, check_space
 from cursus.vector.task_interface import TaskInterface
 from cursus.vector.transfer import Handle, Parcel, pack
 from cursus.vector.wakeup import ENDED, MESSAGE, NOT_DONE, SPIN_S, Command, WakeupPipe, WorkerFlags
@@ -75,13 +75,13 @@ class Processes(CurriculumVectorEnv):
 
     def _open_handles(self) -> None:
         """Memory with the flags of all workers, which grows when the environments are known; a pipe, and a lifeline."""
-        counted = Arena()
+        counted = Allocator()
         WorkerFlags(self._num_workers, counted.allocate)
         handles: list[int] = []
         self._let_go = weakref.finalize(self, _release, self._workers, handles)
         self._memory = anonymous_file(counted.size)
         handles.append(self._memory)
-        self._flags = WorkerFlags(self._num_workers, Arena(mmap.mmap(self._memory, counted.size)).allocate)
+        self._flags = WorkerFlags(self._num_workers, Allocator(mmap.mmap(self._memory, counted.size)).allocate)
         self._wakeup = WakeupPipe(blocking=False)
         handles += [self._wakeup.read_end, self._wakeup.write_end]
         self._lifeline = os.pipe()
@@ -115,10 +115,10 @@ class Processes(CurriculumVectorEnv):
         check_space("observation space", observation_space)
         check_space("action space", action_space)
         parts = (self._num_workers, observation_space, action_space, self.num_envs)
-        counted = Arena()
+        counted = Allocator()
         lay_out(counted, *parts)
         grow(self._memory, counted.size)
-        _, buffer = lay_out(Arena(mmap.mmap(self._memory, counted.size)), *parts)
+        _, buffer = lay_out(Allocator(mmap.mmap(self._memory, counted.size)), *parts)
         return BufferLayout(observation_space, action_space, counted.size), buffer
 
     def _start_worker(self, make_envs: Sequence[MakeEnv], interface: TaskInterface | None, layout: BufferLayout | None) -> None:

@@ -169,7 +169,7 @@ def allocate_local(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return np.zeros(shape, dtype=dtype)
 
 
-class Arena:
+class Allocator:
     """Hands out arrays one after the other from one piece of memory; without memory it only counts."""
 
     def __init__(self, memory: mmap.mmap | None = None) -> None:

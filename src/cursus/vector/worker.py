@@ -29,7 +29,7 @@ from gymnasium import spaces
 
 from cursus.errors import CursusError, EnvError, SettingsError, WorkerError
 from cursus.vector.env_group import EnvDescription, EnvGroup, InfoKeys, MakeEnv, make_one
-from cursus.vector.step_buffer import Arena, StepBuffer
+from cursus.vector.step_buffer import Allocator, StepBuffer
 from cursus.vector.transfer import Handle, Parcel, pack, unpack
 from cursus.vector.wakeup import (
     ENDED,
@@ -91,11 +91,11 @@ class BufferLayout(NamedTuple):
 
 
 def lay_out(
-    arena: Arena, num_workers: int, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int
+    allocator: Allocator, num_workers: int, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], num_envs: int
 ) -> tuple[WorkerFlags, StepBuffer]:
     """The flags of all workers, and the step buffer: at the same offsets in every process."""
-    flags = WorkerFlags(num_workers, arena.allocate)
-    return flags, StepBuffer.make(observation_space, action_space, num_envs, arena.allocate)
+    flags = WorkerFlags(num_workers, allocator.allocate)
+    return flags, StepBuffer.make(observation_space, action_space, num_envs, allocator.allocate)
 
 
 # ---- in the worker
@@ -136,7 +136,7 @@ def _prepare(setup: WorkerSetup, connection: Connection) -> _Worker | None:
             setup.layout = unpack(connection.recv_bytes())
         observation_space, action_space, size = setup.layout
         memory = mmap.mmap(setup.memory.number, size)
-        flags, buffer = lay_out(Arena(memory), setup.num_workers, observation_space, action_space, setup.num_envs)
+        flags, buffer = lay_out(Allocator(memory), setup.num_workers, observation_space, action_space, setup.num_envs)
         rows = slice(setup.first, setup.first + len(makers))
         group = EnvGroup(makers, buffer.part(rows), setup.interface.content, setup.info_keys)
     except (BrokenPipeError, ConnectionResetError, EOFError):
