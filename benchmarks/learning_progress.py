@@ -1,15 +1,16 @@
-"""How well a curriculum finds what is being learned: among noise, and along chains and trees of tasks that need one another.
+"""How well curricula teach simulated students: ours, those that others published, simple rules, uniform practice, an oracle.
 
-Every curriculum is real, with its default settings, drawing and learning ticket by ticket; only the student is simulated.
-Figures are means over seeds with 95 % bootstrap intervals.
+Every curriculum is real, with its default settings, drawing and learning ticket by ticket; only the students are simulated
+(see `practice_worlds.py`). The figure of a run is the area under the mean competence in what can be learned, at equal
+environment steps; of a world, the interquartile mean over seeds, with a 95 % bootstrap interval.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,182 +19,160 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 import cursus
-from cursus.curricula.progress import ResultScale
-from cursus.sim import SimulatedStudents, TaskGraph
+from cursus.curricula import EXP3S, PLR, TSCL, Bidirectional, FastSlow, Learnability, Scatter, Trend
+from cursus.randomness import Purpose, TicketStream
+from cursus.statistics import Estimate
+from practice_worlds import WORLDS, World
 from reporting import Figures, main, table
 
-BATCH = 8
+ORACLE = "oracle"
+_AT_ONCE = 5  # students in one process: so many share the arithmetic of a world
+_SMALL = 0.05  # where uniform practice stays below this, ours is compared by difference
 
 
-class Learnability(cursus.curricula.Progress):
-    """p·(1 − p) under a Beta posterior of discounted successes and failures."""
-
-    columns = 2
-    bounded_only = True
-
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
-        won, lost = notes
-        return 0.98 * won + values, 0.98 * lost + (1 - values)
-
-    def scores(self, notes: np.ndarray, counts: np.ndarray, scale: ResultScale) -> np.ndarray:
-        a, b = notes + 1.0
-        return a * b / ((a + b) * (a + b + 1.0))
-
-    def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        return (notes[0] + 1) / (notes.sum(axis=0) + 2)
-
-    def describe(self, note: np.ndarray, count: int, scale: ResultScale) -> str:
-        return f"{note[0]:.1f} successes, {note[1]:.1f} failures"
-
-    def settings(self) -> Mapping[str, Any]:
-        return {}
-
-
-class PlainSlope(cursus.curricula.Progress):
+class Slope(Trend):
     """The slope of the results of the last 20 episodes or so, without asking how sure it is."""
 
-    columns = cursus.curricula.Trend.columns
-    bounded_only = True
-
     def __init__(self) -> None:
-        self._line = cursus.curricula.Trend(window=20)
+        super().__init__(window=20)
 
-    def learn(self, notes: Sequence[Any], counts: Any, values: Any) -> tuple[Any, ...]:
-        return self._line.learn(notes, counts, values)
-
-    def scores(self, notes: np.ndarray, counts: np.ndarray, scale: ResultScale) -> np.ndarray:
-        slope = np.abs(self._line._line(notes, counts, scale).slope)
+    def scores(self, notes: np.ndarray, counts: np.ndarray, scale: Any) -> np.ndarray:
+        slope: np.ndarray = np.abs(self._line(notes, counts, scale).slope) / scale.width
         return np.where(counts < 3, 0.05, slope)
-
-    def levels(self, notes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        return self._line.levels(notes, counts)
-
-    def describe(self, note: np.ndarray, count: int, scale: ResultScale) -> str:
-        return self._line.describe(note, count, scale)
 
     def settings(self) -> Mapping[str, Any]:
         return {}
 
 
-Course = Callable[[int], cursus.Curriculum]
-COURSES: dict[str, Course] = {
-    "uniform": cursus.Uniform,
-    "ours": cursus.LearningProgress,
-    "bidirectional": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.Bidirectional()),
-    "scatter": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.Scatter(), focus=1.0),
-    "learnability": lambda size: cursus.LearningProgress(size, progress=Learnability(), focus=1.0),
-    "plain_slope": lambda size: cursus.LearningProgress(size, progress=PlainSlope(), focus=1.0),
-    "legacy_main": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.LegacyMain(), floor=0.0),
-    "legacy_vmin": lambda size: cursus.LearningProgress(size, progress=cursus.curricula.LegacyVMin(), floor=0.0),
+def progress(**settings: Any) -> Callable[[World], cursus.Curriculum]:
+    measure = settings.get("progress")
+    signal = (lambda world: "score") if measure is not None and measure.bounded_only else (lambda world: world.signal)
+    return lambda world: cursus.LearningProgress(world.size, signal=signal(world), **settings)
+
+
+TEACHERS: dict[str, Callable[[World], cursus.Curriculum]] = {
+    "ours": progress(),
+    "uniform": lambda world: cursus.Uniform(world.size),
+    "trend": progress(progress=Trend()),
+    "fast_slow": progress(progress=FastSlow(), focus=1.0, floor=0.2),
+    "slope": progress(progress=Slope(), focus=1.0),
+    "greedy_slope": progress(progress=Slope(), focus=50.0),
+    "bidirectional": progress(progress=Bidirectional()),
+    "scatter": progress(progress=Scatter(), focus=1.0),
+    "tscl": lambda world: TSCL(world.size, signal=world.signal),
+    "tscl_window": lambda world: TSCL(world.size, algorithm="window", signal=world.signal),
+    "exp3": lambda world: EXP3S(world.size, signal=world.signal),
+    "learnability": lambda world: Learnability(world.size),
+    "plr": lambda world: PLR(world.size, score="learnability"),
 }
-WORLDS = ("chain", "right", "tree")
 
 
-@dataclass
-class Noise:
-    """64 tasks: 16 learnable (success rises over their own first 300 episodes), 16 coin flips, 16 impossible, 16 mastered."""
-
-    episodes: int = 8000
-
-    def run(self, curriculum: cursus.Curriculum, seed: int) -> dict[str, float]:
-        practised = np.zeros(64)
-        for first in range(0, self.episodes, BATCH):
-            tasks = curriculum.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-            luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
-            chance = np.empty(BATCH)
-            for row, task in enumerate(tasks):  # one after the other: a task may occur twice in a batch
-                chance[row] = (min(practised[task] / 300, 1.0), 0.5, 0.0, 1.0)[task // 16]
-                practised[task] += 1
-            curriculum.update(cursus.Episodes.of(luck < chance, task=tasks, first_ticket=first))
-        shares = practised.reshape(4, 16).sum(axis=1) / self.episodes
-        competence = float(np.minimum(practised[:16] / 300, 1.0).mean())
-        return {"competence": competence, "coins": shares[1], "wasted": shares[2] + shares[3]}
-
-
-def students(world: str, seed: int) -> SimulatedStudents:
-    """One student of the existing simulator's recipe: 10 tasks, and a reward of 0.5 + P that is clipped at 1."""
-    if world == "chain":
-        return SimulatedStudents(TaskGraph.reversed_chain(10), transfer_from="dependents", observed="reward", seed=seed)
-    graph = TaskGraph.chain(10) if world == "right" else TaskGraph.tree(15)
-    return SimulatedStudents(graph, observed="reward", seed=seed)
-
-
-def area(curriculum: cursus.Curriculum | None, world: str, seed: int, epochs: int = 500, samples: int = 40) -> float:
-    """The mean over epochs of the mean competence; without a curriculum, that of the greedy oracle."""
-    student = students(world, seed)
-    total = 0.0
-    for epoch in range(epochs):
-        if curriculum is None:
-            best = int(student.gains()[0].argmax())
-            student.practise(np.full((1, samples), best))
+def practise(world: World, curricula: Sequence[cursus.Curriculum] | None, seeds: Sequence[int]) -> dict[str, list[float]]:
+    """Students of these seeds, each under its own curriculum, or under the oracle; all spend as many steps."""
+    world.start(len(seeds))
+    used, area, special = np.zeros(len(seeds)), np.zeros(len(seeds)), np.zeros(len(seeds))
+    first, scale = 0, float(world.scales.max()) if getattr(world, "scales", None) is not None else 1.0
+    end = np.zeros(len(seeds))
+    while (used < world.steps).any():
+        size, streams = world.envs, [TicketStream(seed, first, world.envs) for seed in seeds]
+        if curricula is None:
+            tasks = np.repeat(world.gains().argmax(axis=1)[:, None], size, axis=1)
         else:
-            for first in range(epoch * samples, (epoch + 1) * samples, BATCH):
-                tasks = curriculum.sample(cursus.randomness.TicketStream(seed, first, BATCH)).tasks
-                luck = cursus.randomness.TicketStream(seed, first, BATCH, purpose=cursus.randomness.Purpose.RESULTS).uniform()
-                seen = student.play(tasks[None], luck[None])[0]
-                curriculum.update(_scored(seen, tasks, first))
-                student.practise(tasks[None])
-        total += student.competence.mean()
-    return total / epochs
+            tasks = np.stack([each.sample(stream).tasks for each, stream in zip(curricula, streams, strict=True)])
+        luck = np.stack([TicketStream(seed, first, size, purpose=Purpose.RESULTS).uniform() for seed in seeds])
+        values, lengths = world.play(tasks, luck), world.lengths[tasks]
+        cost = np.minimum(lengths.sum(axis=1), np.maximum(world.steps - used, 0.0))
+        area += world.mean() * cost
+        special += (lengths * ~world.learnable[tasks]).sum(axis=1) / lengths.sum(axis=1) * cost
+        for row, curriculum in enumerate(curricula or ()):
+            curriculum.update(_episodes(values[row], lengths[row], tasks[row], first, scale))
+        world.learn(tasks)
+        ended = (used < world.steps) & (used + cost >= world.steps)
+        end[ended] = world.mean()[ended]
+        used, first = used + cost, first + size
+    return {"area": (area / world.steps).tolist(), "end": end.tolist(), "wasted": (special / world.steps).tolist()}
 
 
-def _scored(scores: np.ndarray, tasks: np.ndarray, first: int) -> cursus.Episodes:
-    episodes = cursus.Episodes.of(scores > 0.9, task=tasks, first_ticket=first)
-    episodes.score[:] = scores
+def _episodes(values: np.ndarray, lengths: np.ndarray, tasks: np.ndarray, first: int, scale: float) -> cursus.Episodes:
+    episodes = cursus.Episodes.of(values > 0.5, task=tasks, first_ticket=first)
+    episodes.score[:], episodes.returns[:], episodes.length[:] = values / scale, values, lengths
     return episodes
 
 
-def one(job: tuple[str, str, int]) -> dict[str, float]:
-    """One curriculum in one world with one seed."""
-    name, world, seed = job
-    if world == "noise":
-        return Noise().run(COURSES[name](64), seed)
-    size = students(world, seed).graph.size
-    return {"area": area(None if name == "oracle" else COURSES[name](size), world, seed)}
-
-
-def interval(values: list[float]) -> tuple[float, float]:
-    """95 % of the means of resampled seeds."""
-    rng = np.random.default_rng(0)
-    means = rng.choice(values, (2000, len(values))).mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(low), float(high)
+def one(job: tuple[str, str, tuple[int, ...]]) -> dict[str, list[float]]:
+    """One teacher in one world with some seeds."""
+    name, world, seeds = job
+    made = WORLDS[world]()
+    return practise(made, None if name == ORACLE else [TEACHERS[name](made) for _ in seeds], seeds)
 
 
 def measure(console: Console, arguments: argparse.Namespace) -> Figures:
-    """Competence among noise, and the area under the competence curve on chains and trees."""
-    jobs = [(name, "noise", seed) for name in COURSES for seed in range(arguments.seeds)]
-    jobs += [(name, world, seed) for world in WORLDS for name in (*COURSES, "oracle") for seed in range(arguments.seeds)]
-    found: dict[tuple[str, str, str], list[float]] = {}
-    with ProcessPoolExecutor(2) as pool, Bar(console=console, transient=True) as bar:
-        for (name, world, _), result in zip(jobs, bar.track(pool.map(one, jobs, chunksize=4), total=len(jobs)), strict=True):
-            for key, value in result.items():
-                found.setdefault((name, world, key), []).append(value)
+    """The area under the competence curve of every teacher in every world."""
+    groups = [tuple(range(start, min(start + _AT_ONCE, arguments.seeds))) for start in range(0, arguments.seeds, _AT_ONCE)]
+    jobs = [(name, world, seeds) for world in WORLDS for name in (*TEACHERS, ORACLE) for seeds in groups]
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    with ProcessPoolExecutor(arguments.jobs or os.cpu_count()) as pool, Bar(console=console, transient=True) as bar:
+        for (name, world, _), result in zip(jobs, bar.track(pool.map(one, jobs), total=len(jobs)), strict=True):
+            columns = found.setdefault((world, name), {})
+            for key, values in result.items():
+                columns.setdefault(key, []).extend(values)
     figures: Figures = {}
-    for (name, world, key), values in found.items():
-        stem = f"{world}_{key}_{name}"
-        figures[stem] = float(np.mean(values))
-        figures[f"{stem}_low"], figures[f"{stem}_high"] = interval(values)
-    figures["noise_competence"] = figures["noise_competence_ours"]
-    figures["noise_wasted"] = figures["noise_wasted_ours"]
-    figures["chain_area"] = figures["chain_area_ours"]
+    for (world, name), columns in found.items():
+        area = Estimate.of(columns["area"])
+        figures |= {
+            f"{world}_area_{name}": area.value,
+            f"{world}_area_{name}_low": area.low,
+            f"{world}_area_{name}_high": area.high,
+        }
+        figures |= {f"{world}_{key}_{name}": float(np.mean(columns[key])) for key in ("end", "wasted")}
+    return figures | summary(figures)
+
+
+def summary(figures: Figures) -> Figures:
+    """What is said about ours over all worlds."""
+    areas = np.array([[figures[f"{world}_area_{name}"] for name in TEACHERS] for world in WORLDS])
+    ranks = dict(zip(TEACHERS, ranked(areas).mean(axis=0).tolist(), strict=True))
+    ours, uniform = (areas[:, list(TEACHERS).index(name)] for name in ("ours", "uniform"))
+    ratios = np.where(uniform < _SMALL, 1.0 + ours - uniform, ours / np.maximum(uniform, _SMALL))
+    figures = {f"mean_rank_{name}": rank for name, rank in ranks.items()} | {
+        "worst_ratio_to_uniform": float(ratios.min()),
+        "mean_rank": ranks["ours"],
+        "best_other_mean_rank": min(rank for name, rank in ranks.items() if name != "ours"),
+        "noise_competence": figures["noise_end_ours"],
+        "noise_wasted": figures["noise_wasted_ours"],
+        "chain_area": figures["chain_area_ours"],
+    }
     return figures
 
 
-def tables(figures: Figures) -> list[Table]:
-    def cell(stem: str) -> str:
-        return f"{figures[stem]:.3f} ({figures[stem + '_low']:.3f}–{figures[stem + '_high']:.3f})"
+def ranked(areas: np.ndarray) -> np.ndarray:
+    """In each row 1 for the largest; equals share the mean of their ranks."""
+    larger = (areas[:, None, :] > areas[:, :, None]).sum(axis=2)
+    equal = (areas[:, None, :] == areas[:, :, None]).sum(axis=2)
+    return 1.0 + larger + (equal - 1) / 2
 
-    noise = table(
-        "Noise: 64 tasks, 8,000 episodes", "curriculum", "competence of the learnable", "share of coins", "wasted share"
-    )
-    for name in COURSES:
-        noise.add_row(name, *(cell(f"noise_{key}_{name}") for key in ("competence", "coins", "wasted")))
-    areas = table("Area under the competence curve, 500 epochs of 40", "curriculum", "reversed chain", "chain", "tree of 15")
-    for name in (*COURSES, "oracle"):
-        areas.add_row(name, *(cell(f"{world}_area_{name}") for world in WORLDS))
-    return [noise, areas]
+
+def tables(figures: Figures) -> list[Table]:
+    shown = [*TEACHERS, ORACLE]
+    areas = table("Area under the mean competence (interquartile mean over seeds)", "world", *shown)
+    for world in WORLDS:
+        values = [figures[f"{world}_area_{name}"] for name in TEACHERS]
+        cells = [f"[bold]{value:.3f}[/]" if value == max(values) else f"{value:.3f}" for value in values]
+        areas.add_row(world, *cells, f"{figures[f'{world}_area_{ORACLE}']:.3f}")
+    areas.add_section()
+    areas.add_row("mean rank", *(f"{figures[f'mean_rank_{name}']:.1f}" for name in TEACHERS), "")
+    whole = table("Ours over all worlds", "figure", "value")
+    for name in (
+        "worst_ratio_to_uniform",
+        "mean_rank",
+        "best_other_mean_rank",
+        "noise_competence",
+        "noise_wasted",
+        "chain_area",
+    ):
+        whole.add_row(name, f"{figures[name]:.3f}")
+    return [areas, whole]
 
 
 if __name__ == "__main__":
-    main(measure, tables, seeds=20)
+    main(measure, tables, seeds=20, jobs=0)

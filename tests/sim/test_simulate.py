@@ -187,19 +187,22 @@ def test_what_cannot_be_learned_is_tried_and_left_alone(kind: str) -> None:
     special = int(np.flatnonzero(world.kinds)[0])
     label = world.tasks.label(special)
     warm_up: dict[str, int] = {}
+    learned: dict[str, int] = {}
 
     def note(result: Any, teacher: Any) -> None:
         if result.epochs == 50:
             warm_up["special"], warm_up["all"] = int(result.practised[special]), int(result.practised.sum())
+        elif result.epochs == 250:  # later there is nothing left to learn
+            learned["special"], learned["all"] = int(result.practised[special]), int(result.practised.sum())
 
     result = simulate(world, make(world), epochs=300, samples_per_epoch=5, num_envs=8, seed=1, on_epoch=note)
     metrics = result.metrics
     assert result.practised[special] > 0
     progress = [metrics[f"{STATS}/per_label_lp_scores/{world.tasks.label(task)}"] for task in range(10)]
     own = metrics[f"{STATS}/per_label_lp_scores/{label}"]
-    after = (result.practised[special] - warm_up["special"]) / (result.practised.sum() - warm_up["all"])
+    after = (learned["special"] - warm_up["special"]) / (learned["all"] - warm_up["all"])
     assert own < 0.1
-    assert after < 1 / 11 / 3, "more than a third of what uniform practice would give it"
+    assert after < 1 / 11 * (2 / 3 if kind == "coin" else 1 / 3), "too much of what uniform practice would give it"
     if kind == "impossible":
         assert metrics[f"{STATS}/per_label_rewards/{label}"] == 0
     if kind != "coin":

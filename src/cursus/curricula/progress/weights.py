@@ -100,7 +100,8 @@ class TaskWeights:
 
     def mark(self, tasks: IntArray) -> None:
         """Note that the scores of these tasks have changed."""
-        self._changed.append(tasks)
+        if tasks.size:
+            self._changed.append(tasks)
 
     def take_changed(self) -> IntArray:
         """The tasks to be weighed again, each once; none where weights are shared, which are then outdated as a whole."""
