@@ -103,6 +103,7 @@ class TrainingWorld(World):
 _KEYS_KINDS = {"real": LEARNABLE, "impossible": IMPOSSIBLE, "trivial": MASTERED, "coin": COIN}
 _POSITIONS = [-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75]
 _WIDTHS = [1.6, 0.6, 0.3, 0.15, 0.1, 0.05, 0.0]
+_GRIDS = [("empty", 5), ("empty", 8), ("door_key", 5), ("door_key", 6), ("door_key", 8)]
 _POLES = [1.3, 0.8, 0.4, 0.2, 0.1]
 _FORCES = [12.0, 6.0, 3.0, 1.5, 0.0]
 
@@ -150,6 +151,36 @@ def _kind_of_cartpole(params: Mapping[str, float]) -> int:
     return LEARNABLE if params["force"] >= cartpole.LEAST_FORCE else IMPOSSIBLE
 
 
+def minigrid_world() -> TrainingWorld:
+    """MiniGrid's empty rooms, doors with keys and chains of rooms, among doors whose key is missing."""
+    levels = {f"{level} {size}": {"level": level, "size": size} for level, size in _GRIDS}
+    levels |= {f"rooms {rooms}": {"level": "rooms", "rooms": rooms} for rooms in (2, 3, 4)}
+    levels |= {f"locked {size}": {"level": "door_key", "size": size, "key": False} for size in (5, 6, 7, 8)}
+    agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.98, "ent_coef": 0.01}
+    order = [[0, 1], [2, 5], [3, 6], [4, 7]]
+    return TrainingWorld(
+        "cursus/MiniGrid-v0", Named(levels), order=order, kind=_kind_of_minigrid, steps=120_000, agent=agent
+    )
+
+
+def _kind_of_minigrid(params: Mapping[str, Any]) -> int:
+    return LEARNABLE if params.get("key", True) else IMPOSSIBLE
+
+
+def lander_world() -> TrainingWorld:
+    """Gravity of 4 strengths, wind of 3, and a main engine that works, stutters, or is broken."""
+    tasks = Product(engine=[1.0, 0.7, 0.0], gravity=[3.0, 6.0, 9.0, 12.0], wind=[0.0, 8.0, 16.0])
+    order = [list(range(row * 3, row * 3 + 3)) for row in range(8)]
+    agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.99, "ent_coef": 0.01}
+    return TrainingWorld(
+        "cursus/LunarLander-v0", tasks, order=order, kind=_kind_of_lander, steps=300_000, agent=agent, box=None
+    )
+
+
+def _kind_of_lander(params: Mapping[str, float]) -> int:
+    return LEARNABLE if params["engine"] >= 0.5 else IMPOSSIBLE
+
+
 def _box(bounds: Mapping[str, tuple[float, float]]) -> Box:
     low, high = zip(*bounds.values(), strict=True)
     return Box(list(low), list(high), names=list(bounds))
@@ -159,6 +190,8 @@ REAL_WORLDS: Mapping[str, Callable[[], TrainingWorld]] = {
     "keys": keys_world,
     "gate": gate_world,
     "cartpole": cartpole_world,
+    "minigrid": minigrid_world,
+    "lander": lander_world,
 }
 """Worlds of real training by name."""
 

@@ -17,6 +17,9 @@ _ENTRY_POINTS = {
     "cursus/Keys-v0": "cursus.envs.keys:KeysEnv",
     "cursus/Gate-v0": "cursus.envs.gate:GateEnv",
     "cursus/CartPole-v0": "cursus.envs.cartpole:CartPoleTasksEnv",
+    "cursus/MiniGrid-v0": "cursus.envs.minigrid:MiniGridEnv",
+    "cursus/LunarLander-v0": "cursus.envs.lander:LunarLanderTasksEnv",
+    "cursus/BipedalWalker-v0": "cursus.envs.walker:BipedalWalkerTasksEnv",
 }
 
 

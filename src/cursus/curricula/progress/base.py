@@ -40,7 +40,7 @@ class ResultScale:
     bounded: bool = True
 
 
-class Shared(ABC):
+class PooledEvidence(ABC):
     """What is learned from the results of all tasks together; in blocks, so that it makes no difference how they are batched.
 
     Args:
@@ -104,7 +104,7 @@ class Shared(ABC):
         self._values[begun], self._lengths[begun], self._tasks[begun] = values, lengths, tasks
 
 
-class ResultScaleEstimator(Shared):
+class ResultScaleEstimator(PooledEvidence):
     """Estimates the scale of results from averages over blocks; it changes when the estimate has moved by a quarter."""
 
     def __init__(self, noise_of: Callable[[FloatArray, IntArray], FloatArray | None], *, bounded: bool) -> None:
@@ -230,12 +230,17 @@ class Progress(ABC):
             scale: what the results of all tasks have in common: `current` of `shared`, a `ResultScale` by default.
         """
 
-    def shared(self, size: int, *, bounded: bool) -> Shared:
+    def shared(self, size: int, *, bounded: bool) -> PooledEvidence:
         """What learns from the results of all `size` tasks together: by default the scale of results, `bounded` or not."""
         return ResultScaleEstimator(self.noise, bounded=bounded)
 
     def weights(self, scores: FloatArray, counts: IntArray) -> FloatArray | None:
         """Weights of all tasks together from their `scores` and `counts`, where they are normalised over all; else None."""
+        return None
+
+    def costs(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray | None:
+        """Steps of an episode of each task, from `notes`, `counts` and `scale`, if they are known: the floor is shared out by
+        steps. None (default) if not: by episodes."""
         return None
 
     def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.curricula.progress.base import Progress, Shared, either
+from cursus.curricula.progress.base import Progress, PooledEvidence, either
 from cursus.curricula.progress.lines import DiscountTable
 from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray, Tree
 
-_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _SQUARES = range(8)
-_LINES = 8  # here the sums of every window begin, and after them their sums by age
+_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _LEARNED, _SQUARES = range(9)
+_LINES = 9  # here the sums of every window begin, and after them their sums by age
 _SQUARED, _LEVEL = 1, 2  # the windows whose scatter is known, and whose mean says where a task stands
 _FEWEST = 4  # results that a line needs
 _LONGEST_WINDOW = 10_000
@@ -32,14 +32,18 @@ _CENSORED = 0.3  # of a rise goes on unseen where graded results have reached th
 _CERTAIN, _OVER = 0.9, 0.5  # a task rises from here on, and until it is less certain than this
 _EDGES, _EDGE_PRIOR = (0.03, 0.97), 0.2  # below and above, a task counts as never or always solved
 _NEVER, _SOMETIMES, _ALWAYS = range(3)
-_BEGINNINGS = 0.5  # how often a watched task begins to rise, where nothing is known
+_BEGINNINGS = np.array([0.5, 0.5, 0.5])[:, None]
+_LAPSES = 0.0
+_BY_STEP = 1.0
+_REHEARSE = 0.0
+_LAPSE_PATIENCE = 10.0
 _RATE_PACE = 0.95
 _RESTART = 12  # results that count after a fall
 _LEAST_LEFT = 0.05
 _LONGEST_BLOCK, _SHORTEST_BLOCK = 256, 16
 _MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
-_COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most")
-_KNOWN = ("beginnings", "rate", "length", "noise")
+_COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "lapses", "kept")
+_KNOWN = ("beginnings", "rate", "length", "noise", "lapses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class Experience:
     rate: FloatArray
     length: FloatArray
     noise: FloatArray
+    lapses: FloatArray
     bounded: bool
 
     @property
@@ -67,11 +72,11 @@ class Experience:
 
     def of(self, groups: IntArray) -> Experience:
         """That of the groups which tasks belong to."""
-        return Experience(self.beginnings[:, groups], self.rate[groups], self.length[groups], self.noise[groups], self.bounded)
+        return Experience(self.beginnings[:, groups], self.rate[groups], self.length[groups], self.noise[groups], self.lapses[groups], self.bounded)
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Fits:
     """Lines through results, measured from the first one, by window in the first axis; the scatter is that of one window."""
 
     mean: FloatArray
@@ -156,7 +161,7 @@ class ExpectedGain(Progress):
 
     def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """All results get one episode older; the new one has the age 0."""
-        origin, low, high, length, forgotten, changed, rising, squares, *lines = notes
+        origin, low, high, length, forgotten, changed, rising, learned, squares, *lines = notes
         first = counts == 1
         origin, low, high = either(first, values, origin), either(first, values, low), either(first, values, high)
         far = _FAR_OUT * (high - low)
@@ -169,7 +174,7 @@ class ExpectedGain(Progress):
         sums, aged = lines[:windows], lines[windows:]
         squares = self._discounts[_SQUARED] * squares + value * value
         return (
-            *(origin, low, high, length, forgotten, changed, rising, squares),
+            *(origin, low, high, length, forgotten, changed, rising, learned, squares),
             *(discount * total + value for discount, total in zip(self._discounts, sums, strict=True)),
             *(discount * (old + total) for discount, old, total in zip(self._discounts, aged, sums, strict=True)),
         )
@@ -190,10 +195,16 @@ class ExpectedGain(Progress):
         """What is expected from a rise that may begin, by step."""
         kind, beginnings = reading.kind, scale.beginnings
         begins = np.where(kind == _NEVER, beginnings[0], np.where(kind == _ALWAYS, beginnings[2], beginnings[1]))
-        chance = begins * reading.left / self.watched(reading, notes, counts, scale)
+        lapse = scale.lapses * notes[_LEARNED]
+        chance = (begins * reading.left + lapse) / self.watched(reading, notes, counts, scale)
         slowness = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0) / scale.length, 1.0)
-        by_step: FloatArray = chance / slowness
+        by_step: FloatArray = chance / slowness**_BY_STEP
         return by_step
+
+    @staticmethod
+    def costs(notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """Steps of an episode."""
+        return np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0), scale.length) / (1.0 + _REHEARSE * notes[_LEARNED])
 
     @staticmethod
     def watched(reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
@@ -238,12 +249,12 @@ class ExpectedGain(Progress):
             noise=noise,
         )
 
-    def _line(self, notes: FloatArray, counts: IntArray) -> _Line:
+    def _line(self, notes: FloatArray, counts: IntArray) -> _Fits:
         weight, age, spread, leverage, worth = self._table.rows(counts.astype(np.int64))
         mean, slope = notes[self._sums] / weight, (age * notes[self._sums] - notes[self._aged]) / spread
         explained = mean[_SQUARED] ** 2 + slope[_SQUARED] ** 2 * spread[_SQUARED] / weight[_SQUARED]
         scatter = np.maximum(notes[_SQUARES] / weight[_SQUARED] - explained, 0.0)
-        return _Line(mean, slope, scatter, age, leverage, worth)
+        return _Fits(mean, slope, scatter, age, leverage, worth)
 
     @staticmethod
     def _noise(mean: FloatArray, scatter: FloatArray, worth: FloatArray, scale: Experience) -> FloatArray:
@@ -306,7 +317,7 @@ def _posterior(evidence: FloatArray) -> FloatArray:
     return posterior
 
 
-class Watch(Shared):
+class Watch(PooledEvidence):
     """Watches for tasks that begin to rise or fall, and learns from all of them how often that happens.
 
     It can hold several groups of tasks that know nothing of each other: one for each student in a vectorised simulation.
@@ -325,6 +336,7 @@ class Watch(Shared):
         self._events, self._exposure = np.zeros((3, groups)), np.zeros((3, groups))
         self._rate, self._steps = np.zeros(groups), np.zeros(groups)
         self._scatter, self._most = np.zeros(groups), np.zeros(groups)
+        self._lapses, self._kept = np.zeros(groups), np.zeros(groups)
         self._results = 0
         self._bounded = bounded
         self.current: Experience = self._experience()
@@ -336,6 +348,7 @@ class Watch(Shared):
             rate=self._rate.copy(),
             length=np.maximum(self._steps / max(self._results, 1), 1.0),
             noise=(self._scatter + _NOISE_PRIOR) / (self._most + _NOISE_PRIOR),
+            lapses=(self._lapses + _LAPSES * _LAPSE_PATIENCE) / (self._kept + _LAPSE_PATIENCE),
             bounded=self._bounded,
         )
 
@@ -361,7 +374,10 @@ class Watch(Shared):
         self._results += self.every
         found[_RISING] = rising
         found[_CHANGED] = np.where(np.maximum(reading.rises, reading.falls) > _CERTAIN, results, found[_CHANGED])
+        found[_LEARNED] = np.where(rising, np.maximum(found[_LEARNED], np.clip(reading.mean[_SQUARED], 0.0, 1.0)), found[_LEARNED])
         falling = reading.falls > _CERTAIN
+        np.add.at(self._lapses, groups, falling * found[_LEARNED])
+        np.add.at(self._kept, groups, np.where(rising | falling, 0.0, watched * found[_LEARNED]))
         if falling.any():
             found[:, falling] = self._measure.restart(found[:, falling], results[falling])
         notes[:, tasks] = found
@@ -381,7 +397,7 @@ class Watch(Shared):
     def changed_groups(self) -> IntArray:
         """The groups in which something has moved; what they know now is current."""
         new, old = self._experience(), self.current
-        names = ("rate", "length", "noise")
+        names = ("rate", "length", "noise", "lapses")
         pairs = [
             *zip(new.beginnings, old.beginnings, strict=True),
             *((getattr(new, each), getattr(old, each)) for each in names),

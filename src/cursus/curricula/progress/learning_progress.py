@@ -216,7 +216,9 @@ class LearningProgress(Curriculum):
         """Bring the weights up to date with the notes."""
         tasks = self._weights.take_changed()
         if len(tasks):
-            self._weights.set(tasks, self.progress_of(tasks))
+            notes, counts = self._notes[:, tasks], self._counts[tasks]
+            scores = self._progress.scores(notes, counts, self._shared.current)
+            self._weights.set(tasks, scores, self._progress.costs(notes, counts, self._shared.current))
 
     def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
         """The weights of tasks with these `scores`, where an untried one has the score `reference`."""
@@ -250,6 +252,7 @@ class LearningProgress(Curriculum):
     def _weigh_all(self) -> None:
         scores = self.scores()
         self._weights.set_all(scores, self._score_of_untried(), self._progress.weights(scores, self._counts))
+        self._weights.set_costs(self._progress.costs(self._notes, self._counts, self._shared.current))
 
     def _fresh(self) -> TaskWeights:
         """The weights, up to date."""
@@ -362,6 +365,7 @@ class LearningProgress(Curriculum):
         self._counts[:], self._notes[:] = counts, notes
         self._weights.load(np.asarray(weights))
         self._weights.refer_to(self._score_of_untried())
+        self._weights.set_costs(self._progress.costs(self._notes, self._counts, self._shared.current))
         self._episodes = int(episodes)
         self._focused = [int(task) for task in focused]
 

@@ -92,6 +92,7 @@ class TaskWeights:
         self.refresh_every = every if shared else 0
         """Results after which shared weights are computed again; 0 where each task's weight is its own."""
         self._tree = SumTree(size)
+        self._by_cost: SumTree | None = None
         self._reference = 1.0
         self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
         self._outdated = False
@@ -117,9 +118,17 @@ class TaskWeights:
         """Whether shared weights must be computed again before they are read."""
         return self._outdated and self.refresh_every == 1
 
-    def set(self, tasks: IntArray, scores: FloatArray) -> None:
-        """Weigh some tasks by their scores."""
+    def set(self, tasks: IntArray, scores: FloatArray, costs: FloatArray | None) -> None:
+        """Weigh some tasks by their scores, and their share of the floor by what an episode costs."""
         self._tree.set(tasks, self.weight_of(scores, self._reference))
+        if costs is not None and self._by_cost is not None:
+            self._by_cost.set(tasks, 1.0 / costs)
+
+    def set_costs(self, costs: FloatArray | None) -> None:
+        """Give every task its share of the floor."""
+        if costs is not None:
+            self._by_cost = self._by_cost or SumTree(self.size)
+            self._by_cost.set_all(1.0 / costs)
 
     def set_all(self, scores: FloatArray, reference: float, shared: FloatArray | None) -> None:
         """Weigh every task, by its score over the `reference` of an untried one or by `shared` weights."""
@@ -152,7 +161,7 @@ class TaskWeights:
         tasks = self._tree.draw(point)
         floor = uniformly < self.floor
         if floor.any():
-            tasks[floor] = rng.integers(self.size)[floor]
+            tasks[floor] = rng.integers(self.size)[floor] if self._by_cost is None else self._by_cost.draw(point[floor])
         return tasks if self.filled == self.size else tasks % self.filled
 
     @property
@@ -163,7 +172,11 @@ class TaskWeights:
     def shares(self, tasks: IntArray | None = None) -> FloatArray:
         """The probabilities of all tasks, or of some, as if all existed."""
         weights = self._tree.weights if tasks is None else self._tree.weights[tasks]
-        return (1.0 - self.floor) * weights / self._tree.total + self.floor / self.size
+        shares = (1.0 - self.floor) * weights / self._tree.total
+        if self._by_cost is None:
+            return shares + self.floor / self.size
+        costs = self._by_cost.weights if tasks is None else self._by_cost.weights[tasks]
+        return shares + self.floor * costs / self._by_cost.total
 
     def filled_shares(self) -> FloatArray:
         """The probabilities of those that exist; they add up to 1."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from math import pi
 from typing import Any
 
-from cursus.errors import MissingExtra
+from cursus.envs._box2d import import_box2d
 
 PIXELS = 60.0
 """Pixels in a unit of length."""
@@ -74,7 +73,7 @@ class Rink:
     """
 
     def __init__(self) -> None:
-        self._box2d = _import_box2d()
+        self._box2d = import_box2d()
         # A body that sleeps remembers for how long it has been slow: one more thing that could outlive an episode.
         self._world = self._box2d.b2World(gravity=(0.0, 0.0), doSleep=False)
         self._build_walls()
@@ -230,18 +229,3 @@ def _listener(box2d: Any, puck_velocity: Any, touches: list[tuple[int, float]]) 
                 touches.append((first, puck_velocity.x))
 
     return ContactListener()
-
-
-def _import_box2d() -> Any:
-    """The module `Box2D`.
-
-    Warnings are off meanwhile: one of its generated code's is raised in C where an exception has no way out, so that with
-    warnings turned into errors the process dies of a segmentation fault (box2d 2.3.10).
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import Box2D
-        except ImportError:
-            raise MissingExtra("Box2D", "hockey") from None
-    return Box2D
