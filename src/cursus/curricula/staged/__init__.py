@@ -2,7 +2,7 @@
 
 from cursus.curricula.staged.eprocess import EProcess
 from cursus.curricula.staged.gates import Evidence, Gate, Verdict, Wilson
-from cursus.curricula.staged.mixing import AdaptiveMixing, FixedMixing, ForgettingWatch, Mixing, NoMixing
+from cursus.curricula.staged.mixing import AdaptiveMixing, FixedMixing, ForgettingWatch, Mixing, NoMixing, Rehearsal
 from cursus.curricula.staged.staged import Staged
 from cursus.curricula.staged.stages import Stage
 from cursus.curricula.staged.window import Window
@@ -16,6 +16,7 @@ __all__ = [
     "Gate",
     "Mixing",
     "NoMixing",
+    "Rehearsal",
     "Stage",
     "Staged",
     "Verdict",
