@@ -109,6 +109,12 @@ CURRICULA = {
         forgetting=cursus.curricula.ForgettingWatch(drop=0.0, confidence=0.6, min_episodes=5),
         rehearsal=cursus.curricula.Rehearsal(share=0.4, after_graduation=0.7),
     ),
+    "staged axes": lambda: cursus.curricula.StagedAxes(
+        {"size": [5, 9, 13], "enemies": [0, 1], "seed": range(7)},
+        axes=["size", "enemies"],
+        gate=cursus.Wilson(threshold=0.3, window=40, min_episodes=5),
+        gates={"enemies": cursus.EProcess(threshold=0.4, alpha=0.2)},
+    ),
     "learning progress": lambda: cursus.LearningProgress(20),
     "learning progress, one task": lambda: cursus.LearningProgress(1),
     "learning progress, returns": lambda: cursus.LearningProgress(20, signal="return", floor=0.3),

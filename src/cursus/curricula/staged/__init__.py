@@ -1,5 +1,6 @@
 """Staged curriculum: ordered stages, the gates that promote and demote, mixing of earlier stages, and forgetting."""
 
+from cursus.curricula.staged.axes import StagedAxes
 from cursus.curricula.staged.eprocess import EProcess
 from cursus.curricula.staged.gates import Evidence, Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, FixedMixing, ForgettingWatch, Mixing, NoMixing, Rehearsal
@@ -19,6 +20,7 @@ __all__ = [
     "Rehearsal",
     "Stage",
     "Staged",
+    "StagedAxes",
     "Verdict",
     "Wilson",
     "Window",

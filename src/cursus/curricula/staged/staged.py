@@ -104,13 +104,13 @@ class Staged(Curriculum):
         self._samplers = [BalancedSampler(self.tasks, ids) for ids in chosen.values()]
         _TAGS.check(stage=len(chosen), label=max(len(sampler.labels) for sampler in self._samplers))
         self._watch, self._rehearsal = forgetting, rehearsal
-        watch = forgetting or _FORGETTING
-        self._retention = [Retention(watch, gate.threshold) for gate in self._gates]
+        self._retention = [self.watch_over(index) for index in range(len(chosen))]
         self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
         self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._demotions = np.zeros(len(self._names), dtype=np.int64)
         self._visit = 0
+        self._kept: tuple[IntArray, FloatArray] | None = None
         self._graduated = False
         self._completed = False
         self._now = 0 if start is None else self.index(start)
@@ -234,14 +234,28 @@ class Staged(Curriculum):
         return []
 
     def _would_help(self) -> bool:
-        """Whether going back is of use: not if the stage before is still mastered, nor so soon after the last time."""
-        if self._now == 0 or self._evidence.count < self._patience():
-            return False
-        return self._watch is None or not self._retention[self._now - 1].held()
+        before = self._retention[self._now - 1]
+        return self.goes_back(self._now, self._evidence.count, int(self._demotions[self._now]), before)
 
-    def _patience(self) -> int:
-        """Episodes of a visit before a demotion: twice as many after each demotion from this stage."""
-        return self._gates[self._now].demote_after << min(int(self._demotions[self._now]), _MOST_DOUBLINGS)
+    def goes_back(self, index: int, episodes: int, demotions: int, before: Retention) -> bool:
+        """Whether a stage that fails is given up: not while the one before is still mastered, nor so soon after the last time.
+
+        Args:
+            index: of the stage.
+            episodes: of this visit.
+            demotions: how often this stage was given up already; each doubles the patience.
+            before: what was seen of the stage before it since it was passed.
+        """
+        if index == 0 or episodes < self._patience(index, demotions):
+            return False
+        return self._watch is None or not before.held()
+
+    def _patience(self, index: int, demotions: int) -> int:
+        return self._gates[index].demote_after << min(demotions, _MOST_DOUBLINGS)
+
+    def watch_over(self, index: int) -> Retention:
+        """A fresh account of what is seen of the stage with this `index` once it is passed."""
+        return Retention(self._watch or _FORGETTING, self._gates[index].threshold)
 
     def _promote(self, ticket: int) -> Decision:
         left, summary = self._names[self._now], self._evidence.summary()
@@ -348,7 +362,7 @@ class Staged(Curriculum):
         self._now, self._demoted, self._returning = stage, demoted, returning
         self._own_tags = _TAGS.span(stage, rest=self._visit)
         self._graduated = False
-        self._kept: tuple[IntArray, FloatArray] | None = None
+        self._kept = None
         self._evidence = self._gates[stage].open(returning=returning, demoted=demoted, lowest=stage == 0)
 
     # ---- saving
@@ -465,8 +479,9 @@ class Staged(Curriculum):
             where = "any earlier stage" if mixing.spread == "all" else f"'{self._names[self._now - 1]}'"
             lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
             if demote is not None:
+                patience = self._patience(self._now, int(self._demotions[self._now]))
                 held = "" if self._watch is None else f", unless '{self._names[self._now - 1]}' is still mastered"
-                lines.append(f"Demotion: below {demote:.2f} after {self._patience():,} episodes{held}.")
+                lines.append(f"Demotion: below {demote:.2f} after {patience:,} episodes{held}.")
         if rehearsed := self._in_rehearsal():
             why = "after graduation" if self._graduated else "until they are back at their thresholds"
             lines.append(f"Rehearsal: {self._rehearsed_share():.0%} of the draws go to {self._all_of(rehearsed)}, {why}.")
