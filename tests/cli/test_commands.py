@@ -73,7 +73,7 @@ def practise_one_by_one(run, curriculum, results):
 def run(tmp_path_factory):
     """A student who was promoted twice and then graduated. Tests only look at it."""
     gate = Wilson(threshold=0.7, window=50, confidence=0.98, min_episodes=30)
-    curriculum = Staged(STAGES, gate=gate, mixing=AdaptiveMixing())
+    curriculum = Staged(STAGES, gate=gate, mixing=AdaptiveMixing(), rehearsal=None)
     return practise(tmp_path_factory.mktemp("runs") / "first", curriculum, 800)
 
 
@@ -199,7 +199,7 @@ def test_what_if_with_the_recorded_gate_gives_the_recorded_decisions(cursus, run
 
 def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cursus, tmp_path):
     gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=20)
-    curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None)
+    curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None, rehearsal=None)
     run = practise_one_by_one(tmp_path / "run", curriculum, [True] * 45 + [False] * 40)
     decisions = as_json(cursus("show", run, "--json"))["decisions"]
     assert [each["kind"] for each in decisions] == ["promotion", "graduation", "completion", "demotion"]
