@@ -1,7 +1,7 @@
 """What a staged curriculum keeps after graduation, and how often it goes back in a stage that is hard.
 
-Simulated students practise ten tasks, a stage each, in worlds where practice of one takes from the others and in one where it does
-not. Then two stages: the second has a success rate of 5 %, or none before 3,000 episodes of it.
+Simulated students practise ten tasks, a stage each, in worlds where practice of one takes from the others and in one where it
+does not. Then two stages: the second has a success rate of 5 %, or none before 3,000 episodes of it.
 """
 
 from __future__ import annotations

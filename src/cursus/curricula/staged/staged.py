@@ -152,10 +152,11 @@ class Staged(Curriculum):
             sampler.load(state)
 
     def mix(self) -> float:
-        """The probability that the next draw is from an earlier stage, from the state of this moment."""
+        """The probability that the next draw is mixed in from an earlier stage, beside rehearsal; from this moment's state."""
         if self._now == 0:
             return 0.0
-        return self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
+        probability = self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
+        return probability if self._rehearsal is None else (1 - self._part()) * probability
 
     def rehearsed(self) -> list[str]:
         """The names of the stages in rehearsal: all after graduation, else those that are being forgotten."""
@@ -168,6 +169,13 @@ class Staged(Curriculum):
             return list(range(len(self._names)))
         return [stage for stage in range(self._now) if self._retention[stage].told]
 
+    def _part(self) -> float:
+        """The share of the draws that is for rehearsal now."""
+        share = self._rehearsed_share()
+        if share == 0.0 or self._graduated:
+            return share
+        return share if any(retention.told for retention in self._retention[: self._now]) else 0.0
+
     def _rehearsed_share(self) -> float:
         """The share of the draws for stages in rehearsal, if there are any."""
         if self._rehearsal is None:
@@ -176,14 +184,13 @@ class Staged(Curriculum):
 
     def _shares(self) -> tuple[IntArray, FloatArray]:
         """The stages that the next draw may come from, and the probability of each; a stage may stand there twice."""
-        probability, every = self.mix(), self._mixings[self._now].spread == "all"
+        mix, part, rehearsed = self.mix(), self._part(), self._in_rehearsal()
+        every = self._mixings[self._now].spread == "all"
         earlier = range(0 if every else max(self._now - 1, 0), self._now)
-        rehearsed = self._in_rehearsal()
-        part = self._rehearsed_share() if rehearsed else 0.0
-        mixed = np.full(len(earlier), (1 - part) * probability / max(len(earlier), 1))
+        mixed = np.full(len(earlier), mix / max(len(earlier), 1))
         again = np.full(len(rehearsed), part / max(len(rehearsed), 1))
         stages = np.array([*earlier, *rehearsed, self._now], dtype=np.int64)
-        return stages, np.concatenate([mixed, again, [(1 - part) * (1 - probability)]])
+        return stages, np.concatenate([mixed, again, [1 - part - mix]])
 
     def _sources(self) -> tuple[IntArray, FloatArray]:
         """The same as stages and the edges between them in (0, 1), kept until the next update."""
@@ -477,7 +484,8 @@ class Staged(Curriculum):
         if self._now > 0:
             mixing = self._mixings[self._now]
             where = "any earlier stage" if mixing.spread == "all" else f"'{self._names[self._now - 1]}'"
-            lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
+            if self._part() < 1:
+                lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
             if demote is not None:
                 patience = self._patience(self._now, int(self._demotions[self._now]))
                 held = "" if self._watch is None else f", unless '{self._names[self._now - 1]}' is still mastered"
