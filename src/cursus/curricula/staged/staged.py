@@ -107,6 +107,7 @@ class Staged(Curriculum):
         self._retention = [self.watch_over(index) for index in range(len(chosen))]
         self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
         self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
+        self._lost: set[int] = set()  # stages that the watch has found forgotten
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._demotions = np.zeros(len(self._names), dtype=np.int64)
         self._visit = 0
@@ -156,7 +157,7 @@ class Staged(Curriculum):
         if self._now == 0:
             return 0.0
         probability = self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
-        return probability if self._rehearsal is None else (1 - self._part()) * probability
+        return (1 - self._part()) * probability
 
     def rehearsed(self) -> list[str]:
         """The names of the stages in rehearsal: all after graduation, else those that are being forgotten."""
@@ -167,14 +168,11 @@ class Staged(Curriculum):
             return []
         if self._graduated:
             return list(range(len(self._names)))
-        return [stage for stage in range(self._now) if self._retention[stage].told]
+        return sorted(stage for stage in self._lost if stage < self._now)
 
     def _part(self) -> float:
         """The share of the draws that is for rehearsal now."""
-        share = self._rehearsed_share()
-        if share == 0.0 or self._graduated:
-            return share
-        return share if any(retention.told for retention in self._retention[: self._now]) else 0.0
+        return self._rehearsed_share() if self._graduated or (self._lost and self._in_rehearsal()) else 0.0
 
     def _rehearsed_share(self) -> float:
         """The share of the draws for stages in rehearsal, if there are any."""
@@ -269,6 +267,7 @@ class Staged(Curriculum):
         reason = self._evidence.because(Verdict.PROMOTE)
         self._at_promotion[self._now] = self._evidence.recent.successes, self._evidence.recent.count
         self._retention[self._now].clear()
+        self._lost.discard(self._now)
         self._enter(self._now + 1, demoted=False)
         entered = self._names[self._now]
         return Decision(
@@ -326,7 +325,8 @@ class Staged(Curriculum):
         was_told, forgotten = retention.told, retention.add(success)
         if retention.told == was_told:
             return []
-        before = self._in_rehearsal() if self._graduated else sorted({*self._in_rehearsal()} ^ {stage})
+        before = self._in_rehearsal()
+        self._lost ^= {stage}
         if forgotten:
             return self._forgotten(stage, ticket, before)
         reason = f"'{self._names[stage]}' is back at success {retention.recent.rate():.2f}"
@@ -429,6 +429,7 @@ class Staged(Curriculum):
             self._retention[index].load(state["retention"][name], changed=changed)
             self._samplers[index].load(state["samplers"][name])
             self._results[index] = np.array(state["results"][name], dtype=np.int64)
+        self._lost = {index for index, retention in enumerate(self._retention) if retention.told}
 
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments of the constructor."""
