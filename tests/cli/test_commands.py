@@ -211,7 +211,7 @@ def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cur
 
 
 def test_what_if_knows_that_a_stage_is_not_given_up_while_the_one_before_is_mastered(cursus, tmp_path):
-    gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=20)
+    gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=60)
     curriculum = Staged(["walk", "run"], gate=gate, mixing=FixedMixing(0.5))
     with Teacher(curriculum, run=tmp_path / "run") as teacher:
         for _ in range(400):
