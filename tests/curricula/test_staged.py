@@ -428,3 +428,10 @@ def test_another_rehearsal_can_be_chosen_on_resume() -> None:
     other = cursus.Staged(["a", "b"], gate=QUICK, rehearsal=cursus.curricula.Rehearsal(after_graduation=0.5))
     other.load_changed(room.curriculum.state(), ["rehearsal.after_graduation"])
     assert other.weights()[0] < room.curriculum.weights()[0]
+
+
+def test_there_is_nothing_to_rehearse_in_one_stage_alone() -> None:
+    room = Class(cursus.Staged(["only"], gate=QUICK))
+    room.play(100, 1.0)
+    assert room.curriculum.graduated
+    assert [each.kind for each in room.decisions] == ["graduation", "completion"]

@@ -176,7 +176,7 @@ class Staged(Curriculum):
 
     def _rehearsed_share(self) -> float:
         """The share of the draws for stages in rehearsal, if there are any."""
-        if self._rehearsal is None:
+        if self._rehearsal is None or len(self._names) == 1:
             return 0.0
         return self._rehearsal.after_graduation if self._graduated else self._rehearsal.share
 
@@ -188,7 +188,7 @@ class Staged(Curriculum):
         mixed = np.full(len(earlier), mix / max(len(earlier), 1))
         again = np.full(len(rehearsed), part / max(len(rehearsed), 1))
         stages = np.array([*earlier, *rehearsed, self._now], dtype=np.int64)
-        return stages, np.concatenate([mixed, again, [1 - part - mix]])
+        return stages, np.concatenate([mixed, again, [max(1 - part - mix, 0.0)]])
 
     def _sources(self) -> tuple[IntArray, FloatArray]:
         """The same as stages and the edges between them in (0, 1), kept until the next update."""
