@@ -330,6 +330,10 @@ THINGS = {
     "Staged, ranges": lambda _: Staged({"easy": range(500), "hard": range(500, 1000)}, tasks=1000),
     "Staged, natural stages": lambda _: Staged(tasks=Product(size=[5, 9], lava=[False, True])),
     "Staged, levels": lambda folder: Staged(tasks=_levels(folder / "levels")),
+    "StagedAxes": lambda _: cursus.curricula.StagedAxes(
+        Product(size=[5, 9], lava=[False, True]), gates={"lava": Wilson(threshold=0.5)}, axes=["lava", "size"], review=0.3
+    ),
+    "Rehearsal": lambda _: cursus.curricula.Rehearsal(share=0.2, after_graduation=0.6),
     "Ramp": lambda _: cursus.tasks.Ramp(start={"touch": 1.0}, final={}, hold=4, linear=9),
     "Drill": lambda _: cursus.tasks.Drill("games", {"weak": {"opponent": "weak"}}, shares={"weak": 2.0}),
     "Drills": lambda _: _drills(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -202,26 +203,39 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
         raise ConfigError(f"{', '.join(settings)}: only gates can be asked about, the stages must stay.")
     results = _results_by_visit(run, config, curriculum)
     visits = []
+    demotions: Counter[str] = Counter()
     for number, (stage, entered, ended) in enumerate(_visits(run, curriculum)):
         index = curriculum.index(stage)
-        seen = results.get((number, index), [])
-        was, after, _ = _outcome(curriculum, index, entered, seen)
-        would, would_after, reason = _outcome(changed, index, entered, seen)
-        visits.append(Visit(stage, len(seen), ended, after if was == ended else None, would, would_after, reason))
+        seen = results.get(number, [])
+        was, after, _ = _outcome(curriculum, index, entered, demotions[stage], seen)
+        would, would_after, reason = _outcome(changed, index, entered, demotions[stage], seen)
+        own = sum(each == index for each, _ in seen)
+        visits.append(Visit(stage, own, ended, after if was == ended else None, would, would_after, reason))
+        demotions[stage] += ended == "demotion"
     return visits
 
 
-def _outcome(curriculum: Staged, index: int, entered: dict[str, bool], seen: list[bool]) -> tuple[str, int | None, str]:
-    """How a visit ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit."""
+def _outcome(
+    curriculum: Staged, index: int, entered: dict[str, bool], demotions: int, seen: list[tuple[int, bool]]
+) -> tuple[str, int | None, str]:
+    """How a visit ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit.
+
+    Results of the stage before count as those since this visit began, whichever way it did.
+    """
     evidence = curriculum.gate(index).open(**entered, lowest=index == 0)
+    before = curriculum.watch_over(max(index - 1, 0))
     graduated: tuple[str, int | None, str] | None = None
-    for count, success in enumerate(seen, start=1):
-        verdict = evidence.add(success)
+    for stage, success in seen:
+        if stage != index:
+            if stage == index - 1:
+                before.add(success)
+            continue
+        verdict, count = evidence.add(success), evidence.count
         if verdict is Verdict.PROMOTE and index < len(curriculum.names) - 1:
             return "promotion", count, evidence.because(verdict)
         if verdict is Verdict.PROMOTE and graduated is None:
             graduated = "graduation", count, evidence.because(verdict)
-        if verdict is Verdict.DEMOTE:
+        if verdict is Verdict.DEMOTE and curriculum.goes_back(index, count, demotions, before):
             return "demotion", count, evidence.because(verdict)
     return graduated or ("stay", None, evidence.reason())
 
@@ -244,8 +258,9 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
     yield stage, entered, "graduation" if graduated else "stay"
 
 
-def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[tuple[int, int], list[bool]]:
-    results: dict[tuple[int, int], list[bool]] = {}
+def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[int, list[tuple[int, bool]]]:
+    """For every visit the stages and results of the episodes that were drawn during it, in ticket order."""
+    results: dict[int, list[tuple[int, bool]]] = {}
     for event, released in _walk(run, config):
         if released is None:
             continue
@@ -253,7 +268,7 @@ def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Stage
             visits, stages = curriculum.visit_of(released.tag)
             rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
             for visit, stage, success in rows:
-                results.setdefault((visit, stage), []).append(success)
+                results.setdefault(visit, []).append((stage, success))
     return results
 
 

@@ -154,7 +154,7 @@ class Decision:
     """A change that a curriculum made, with its reason and evidence."""
 
     kind: str
-    """One word: `promotion`, `demotion`, `graduation`, `mix`, `forgetting`, `phase`, …"""
+    """One word: `promotion`, `demotion`, `graduation`, `mix`, `forgetting`, `rehearsal`, `phase`, …"""
     ticket: int
     """The ticket of the episode that brought it about."""
     text: str

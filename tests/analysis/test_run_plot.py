@@ -117,7 +117,8 @@ def test_phases_and_demotions_are_stages_too(panels: Any, tmp_path: Path) -> Non
     stages = panels(practise(tmp_path / "phases", phases, 60))["stage and decisions"]
     assert [tick.get_text() for tick in stages.get_yticklabels()] == ["first", "second"]
     gate = cursus.Wilson(threshold=0.6, window=30, min_episodes=20, demote=0.4)
-    run = practise(tmp_path / "staged", cursus.Staged(STAGES, gate=gate), 600, lambda name, over: 0.95 if over < 0.5 else 0.02)
+    staged = cursus.Staged(STAGES, gate=gate, forgetting=None, rehearsal=None)
+    run = practise(tmp_path / "staged", staged, 600, lambda name, over: 0.95 if over < 0.5 else 0.02)
     assert "demotion" in labels(panels(run)["stage and decisions"])
     stays = RunHistory(run).stays("episodes")
     assert (stays[0].begin, stays[-1].end) == (0, 600)

@@ -13,7 +13,7 @@ import pytest
 from cursus import AdaptiveMixing, Mixture, Phases, Stage, Staged, Teacher, Uniform, Wilson, Window
 from cursus.cli import main
 from cursus.cli.output import in_terminal
-from cursus.curricula import NoMixing, Phase
+from cursus.curricula import FixedMixing, NoMixing, Phase
 from cursus.sim import TaskGraph, World
 from cursus.tasks import Box, Levels, Named, Product
 from rollouts import Rollouts
@@ -73,7 +73,7 @@ def practise_one_by_one(run, curriculum, results):
 def run(tmp_path_factory):
     """A student who was promoted twice and then graduated. Tests only look at it."""
     gate = Wilson(threshold=0.7, window=50, confidence=0.98, min_episodes=30)
-    curriculum = Staged(STAGES, gate=gate, mixing=AdaptiveMixing())
+    curriculum = Staged(STAGES, gate=gate, mixing=AdaptiveMixing(), rehearsal=None)
     return practise(tmp_path_factory.mktemp("runs") / "first", curriculum, 800)
 
 
@@ -199,7 +199,7 @@ def test_what_if_with_the_recorded_gate_gives_the_recorded_decisions(cursus, run
 
 def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cursus, tmp_path):
     gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=20)
-    curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None)
+    curriculum = Staged(["walk", "run"], gate=gate, mixing=NoMixing(), forgetting=None, rehearsal=None)
     run = practise_one_by_one(tmp_path / "run", curriculum, [True] * 45 + [False] * 40)
     decisions = as_json(cursus("show", run, "--json"))["decisions"]
     assert [each["kind"] for each in decisions] == ["promotion", "graduation", "completion", "demotion"]
@@ -208,6 +208,17 @@ def test_what_if_with_the_recorded_gate_tells_of_a_demotion_after_graduation(cur
     assert (visit["stage"], visit["decided"]) == ("run", "demotion")
     assert visit["after"] == decisions[3]["evidence"]["episodes"]
     assert (visit["would_decide"], visit["would_after"]) == (visit["decided"], visit["after"])
+
+
+def test_what_if_knows_that_a_stage_is_not_given_up_while_the_one_before_is_mastered(cursus, tmp_path):
+    gate = Window(threshold=0.7, window=20, min_episodes=20, early=None, trend=None, demote=0.3, demote_after=60)
+    curriculum = Staged(["walk", "run"], gate=gate, mixing=FixedMixing(0.5))
+    with Teacher(curriculum, run=tmp_path / "run") as teacher:
+        for _ in range(400):
+            given = teacher.assign([0])
+            teacher.report(given.tickets, success=given.tasks == 0, returns=[0.0], lengths=[1])
+    visit = as_json(cursus("explain", tmp_path / "run", "--what-if", "gate.threshold=0.7", "--json"))["what_if"]["visits"][1]
+    assert (visit["stage"], visit["decided"], visit["would_decide"]) == ("run", "stay", "stay")
 
 
 def test_what_if_with_a_stricter_gate_never_decides_earlier(cursus, run):

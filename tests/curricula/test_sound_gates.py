@@ -29,7 +29,7 @@ def test_wilson_interval_agrees_with_known_values() -> None:
 
 
 def test_wilson_promotes_exactly_when_the_lower_bound_reaches_the_threshold() -> None:
-    gate = cursus.Wilson(threshold=0.6, window=50, min_episodes=0, demote=None)
+    gate = cursus.Wilson(threshold=0.6, window=50, min_episodes=0, demote=None, independent=True)
     evidence = gate.open()
     rng = np.random.default_rng(3)
     recent: list[bool] = []
@@ -43,7 +43,7 @@ def test_wilson_promotes_exactly_when_the_lower_bound_reaches_the_threshold() ->
 
 
 def test_wilson_demotes_exactly_when_the_upper_bound_is_below() -> None:
-    gate = cursus.Wilson(threshold=0.9, window=60, demote=0.4, demote_after=1)
+    gate = cursus.Wilson(threshold=0.9, window=60, demote=0.4, demote_after=1, independent=True)
     evidence = gate.open()
     recent: list[bool] = []
     seen = set()
@@ -145,3 +145,74 @@ def test_nothing_is_held_against_promotion_from_the_lowest_stage() -> None:
 
 def test_a_threshold_of_zero_is_passed_at_once() -> None:
     assert episodes_to_promotion(cursus.Wilson(threshold=0.0, demote=None), np.zeros(100, bool)) == 30
+
+
+def in_runs(rate: float, correlation: float, episodes: int, rng: np.random.Generator) -> np.ndarray:
+    """Results of which each repeats the one before it with this probability, and is drawn anew otherwise."""
+    fresh, repeats = rng.random(episodes) < rate, rng.random(episodes) < correlation
+    newest = np.maximum.accumulate(np.where(repeats & (np.arange(episodes) > 0), 0, np.arange(episodes)))
+    return fresh[newest]
+
+
+def promoted(gate: Gate, rate: float, correlation: float, students: int = 150) -> list[int | None]:
+    rng = np.random.default_rng(41)
+    return [episodes_to_promotion(gate, in_runs(rate, correlation, 1000, rng)) for _ in range(students)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [cursus.Wilson, cursus.EProcess])
+def test_successes_that_come_in_runs_hardly_promote_by_luck(kind: type[cursus.Wilson] | type[cursus.EProcess]) -> None:
+    """A gate that takes them as independent promotes 35 % (`Wilson`) and 15 % (`EProcess`) of these students."""
+    false = sum(each is not None for each in promoted(kind(threshold=0.8), 0.70, 0.6))
+    naive = sum(each is not None for each in promoted(kind(threshold=0.8, independent=True), 0.70, 0.6))
+    assert false / 150 <= 0.10
+    assert naive >= 2 * max(false, 5)
+    skilled = promoted(kind(threshold=0.8), 0.90, 0.6, students=60)
+    assert np.median([each or 1000 for each in skilled]) <= 200
+
+
+@pytest.mark.parametrize("kind", [cursus.Wilson, cursus.EProcess])
+def test_a_student_who_suddenly_succeeds_does_not_look_like_one_with_runs(kind: type[Gate]) -> None:
+    for start in range(1000, 1020, 3):  # anywhere in a block of results
+        found = episodes_to_promotion(kind(threshold=0.7, demote=None), np.arange(1500) >= start)
+        assert found is not None
+        assert found <= start + 120
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6, 0.8])
+def test_the_correlation_of_results_is_about_right(correlation: float) -> None:
+    from cursus.curricula.staged.recent import Runs
+
+    found = []
+    for seed in range(20):
+        runs = Runs(400)
+        for success in in_runs(0.7, correlation, 400, np.random.default_rng(seed)).tolist():
+            runs.add(success)
+        found.append(runs.correlation)
+    assert np.mean(found) == pytest.approx(correlation, abs=0.1)
+
+
+def test_runs_are_told_in_words_and_in_the_evidence() -> None:
+    evidence = cursus.Wilson(threshold=0.8).open()
+    for success in in_runs(0.7, 0.7, 300, np.random.default_rng(3)).tolist():
+        evidence.add(success)
+    assert "results in runs: correlation 0." in evidence.reason()
+    assert evidence.summary()["correlation"] > 0.4
+
+
+def test_bets_against_runs_are_never_larger_than_those_without() -> None:
+    """The promise for independent results stays, because every factor is at most as far from 1."""
+    careful, plain = cursus.EProcess(threshold=0.8).open(), cursus.EProcess(threshold=0.8, independent=True).open()
+    for success in ([True] * 9 + [False]) * 30:
+        careful.add(success)
+        plain.add(success)
+    assert careful.summary()["evidence"] <= plain.summary()["evidence"] * (1 + 1e-9)
+
+
+def test_evidence_of_long_ago_is_no_reason_to_demote() -> None:
+    evidence = cursus.EProcess(threshold=0.9, demote=0.2, demote_after=1).open()
+    for _ in range(150):
+        evidence.add(False)
+    assert evidence.add(False) is Verdict.DEMOTE
+    verdicts = [evidence.add(number % 2 == 0) for number in range(150)]
+    assert verdicts[-1] is Verdict.STAY

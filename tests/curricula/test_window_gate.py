@@ -67,7 +67,7 @@ def test_defaults_are_those_of_an_unknown_stage() -> None:
     assert (gate.threshold, gate.min_episodes, gate.window) == (0.70, 100, 50)
     assert (gate.early, gate.early_after) == (0.90, 50)
     assert (gate.trend, gate.trend_share, gate.trend_margin, gate.trend_floor) == (0.15, 0.9, 0.02, 0.60)
-    assert (gate.demote, gate.demote_after) == (0.20, 200)
+    assert (gate.demote, gate.demote_after) == (None, 200)  # it goes back only if asked to
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,6 @@ def test_defaults_are_those_of_an_unknown_stage() -> None:
     [
         ({"early": None}, [True] * 60),
         ({"trend": None}, [False] * 40 + [True] * 11 + [False] * 14 + [True] * 23 + [False] * 2),
-        ({"demote": None}, [False] * 250),
     ],
 )
 def test_each_rule_can_be_switched_off(switched_off: dict[str, None], script: list[bool]) -> None:
@@ -86,6 +85,15 @@ def test_each_rule_can_be_switched_off(switched_off: dict[str, None], script: li
     on = {"early": None, "trend": None} | {name: getattr(cursus.Window(), name) for name in switched_off}
     assert decisions(cursus.Window(**on)) != {Verdict.STAY}
     assert decisions(cursus.Window(**{**on, **switched_off})) == {Verdict.STAY}
+
+
+def test_it_goes_back_only_if_asked_to() -> None:
+    def verdicts(gate: cursus.Window) -> set[Verdict]:
+        evidence = gate.open()
+        return {evidence.add(False) for _ in range(1000)}
+
+    assert verdicts(cursus.Window()) == {Verdict.STAY}
+    assert Verdict.DEMOTE in verdicts(cursus.Window(demote=0.2))
 
 
 def test_trend_is_chronological_after_the_window_has_wrapped() -> None:

@@ -25,7 +25,7 @@ NUM_ENVS = 8
 EPISODES = 8000
 KILLS = {"staged": 50, "pool": 15, "accel": 15}
 NUM_TASKS = {"staged": 5, "pool": 60, "accel": 60}
-DECIDED = {"staged": {"promotion", "demotion", "forgetting", "mix"}, "pool": {"eviction"}, "accel": {"buffer"}}
+DECIDED = {"staged": {"promotion", "demotion", "forgetting", "rehearsal", "mix"}, "pool": {"eviction"}, "accel": {"buffer"}}
 
 
 def make_curriculum(kind: str) -> cursus.Curriculum:
@@ -35,7 +35,7 @@ def make_curriculum(kind: str) -> cursus.Curriculum:
         return ACCEL(Discrete(NUM_TASKS[kind]), score="value_l1", buffer_size=20, edits=2)
     return cursus.Staged(
         ["simplest", "simpler", "simple", "medium", "complex"],
-        gate=cursus.Window(threshold=0.7),
+        gate=cursus.Window(threshold=0.7, demote=0.6, demote_after=60),
         mixing=cursus.AdaptiveMixing(spread="all"),
     )
 

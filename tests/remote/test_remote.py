@@ -75,7 +75,9 @@ def test_results_are_credited_to_what_was_drawn() -> None:
 
 
 def test_workers_follow_the_curriculum_and_the_delay_is_measured() -> None:
-    curriculum = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
+    curriculum = cursus.Staged(
+        ["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing(), rehearsal=None
+    )
     with cursus.Teacher(curriculum) as teacher, Hub(teacher, memory="local") as hub:
         remote = RemoteTeacher(hub.seat())
         seen = []
@@ -313,7 +315,9 @@ def test_a_resumed_run_draws_other_tasks_ahead(tmp_path: Path) -> None:
 
 
 def test_what_the_teacher_learns_otherwise_reaches_remote_workers() -> None:
-    curriculum = cursus.Staged(["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing())
+    curriculum = cursus.Staged(
+        ["walk", "run"], gate=cursus.Wilson(threshold=0.7), mixing=cursus.curricula.NoMixing(), rehearsal=None
+    )
     with cursus.Teacher(curriculum) as teacher, Hub(teacher, memory="local") as hub:
         remote = RemoteTeacher(hub.seat())
         for _ in range(30):

@@ -486,3 +486,19 @@ def test_a_wrong_report_after_an_interrupted_act_says_what_happened(monkeypatch:
         with pytest.raises(TeacherError, match="interrupted half-way"):
             act()
     assert not teacher.usable
+
+
+def test_results_that_wait_for_a_long_episode_are_counted_in_words() -> None:
+    """Start order costs patience: how much of it is spent is said."""
+    teacher = cursus.Teacher(cursus.Staged(["walk", "run"]), max_lag=100)
+    running = teacher.assign(range(8)).tickets
+    assert "Held back" not in teacher.explain()
+    running = running[1:]  # environment 0 plays on, the others end again and again
+    for _ in range(3):
+        teacher.report(running, returns=[1.0] * 7, lengths=[5] * 7, success=[True] * 7)
+        running = teacher.assign(range(1, 8)).tickets
+    assert teacher.status()["tickets"]["held_back"] == 21
+    assert "Held back: 21 finished results wait for older episodes, the oldest with ticket 0" in teacher.explain()
+    assert "when 100 newer tickets are handed out (now 28)" in teacher.explain()
+    teacher.report([0], returns=[0.0], lengths=[90], success=[False])
+    assert "Held back" not in teacher.explain()

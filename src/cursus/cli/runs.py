@@ -49,6 +49,7 @@ _COLOURS = {
     "graduation": "bold green",
     "demotion": "red",
     "forgetting": "red",
+    "rehearsal": "cyan",
     "phase": "cyan",
     "focus": "cyan",
     "mix": "dim",

@@ -68,6 +68,11 @@ class Product(TaskSpace):
         count = max(sum(number <= MOST_LABELS for number in labels), 1)
         return tuple(self._axes)[:count]
 
+    @property
+    def axes(self) -> Mapping[str, Sequence[Any]]:
+        """The values of each axis, by its name."""
+        return self._axes
+
     def label(self, task: int) -> str:
         """The values of the axes in `label_by`."""
         params = self.params(task)

@@ -624,6 +624,13 @@ class Teacher:
         )
         if counts.censored:
             lines.append(f"Of these, {counts.censored:,} outlasted {self.max_lag:,} newer tickets and counted as failures.")
+        waiting, oldest = self._book.held_back()
+        if waiting:
+            newer = counts.assigned - 1 - oldest
+            lines.append(
+                f"Held back: {waiting:,} finished results wait for older episodes, the oldest with ticket {oldest:,}, which "
+                f"counts as a failure when {self.max_lag:,} newer tickets are handed out (now {newer:,})."
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -637,7 +644,11 @@ class Teacher:
         """The same for programs, as plain JSON values."""
         return {
             "curriculum": type(self._curriculum).__name__,
-            "tickets": {**asdict(self.counts), "in_flight": self.counts.in_flight},
+            "tickets": {
+                **asdict(self.counts),
+                "in_flight": self.counts.in_flight,
+                "held_back": self._book.held_back()[0],
+            },
             "explain": self.explain(),
             "tables": self._curriculum.status(),
         }

@@ -308,6 +308,12 @@ class TicketBook:
         overdue = {ticket: env for ticket, (env, _, _) in self._overdue.items()}
         return dict(sorted({**overdue, **open_now}.items()))
 
+    def held_back(self) -> tuple[int, int]:
+        """How many results are finished and not released, and the oldest open ticket that they wait for (-1 if none)."""
+        start, stop = self.released - self._base, self.next_ticket - self._base
+        oldest = self._status.find(_OPEN, start, stop)
+        return self._status.count(_FINISHED, start, stop), oldest + self._base if oldest >= 0 else -1
+
     # ---- saving
 
     def state(self) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from dataclasses import dataclass, fields
@@ -9,17 +10,17 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cursus._text import html, short_repr
 from cursus.curricula.base import take
-from cursus.errors import SettingsError, StateError
+from cursus.curricula.staged.recent import Recent, Runs, in_runs
+from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
 from cursus.types import Tree
 
 _SHOWN_CONFIDENCE = 0.95
+MEMORY = 4
+"""How many windows of results are kept for results that come in runs."""
 
 
 class Verdict(Enum):
@@ -86,56 +87,6 @@ class Gate(ABC):
     def bar(self, demoted: bool) -> float:
         """The success rate that promotion needs in a visit, which may have begun by being `demoted`."""
         return self.threshold + (min(self.hysteresis, (1 - self.threshold) / 2) if demoted else 0.0)
-
-
-class Recent:
-    """The latest results of a stage, in the order in which the episodes began."""
-
-    __slots__ = ("_next", "_ring", "count", "successes")
-
-    def __init__(self, size: int) -> None:
-        self._ring = bytearray(size)
-        self._next = 0
-        self.count = 0
-        self.successes = 0
-
-    @property
-    def size(self) -> int:
-        """How many results fit."""
-        return len(self._ring)
-
-    def add(self, success: bool) -> None:
-        """Push one result, dropping the oldest when full."""
-        if self.count == len(self._ring):
-            self.successes -= self._ring[self._next]
-        else:
-            self.count += 1
-        self._ring[self._next] = success
-        self.successes += success
-        self._next += 1
-        if self._next == len(self._ring):
-            self._next = 0
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._next = self.count = self.successes = 0
-
-    def rate(self) -> float | None:
-        """The success rate, or None without a result."""
-        return self.successes / self.count if self.count else None
-
-    def in_order(self) -> NDArray[np.uint8]:
-        """The results, oldest first."""
-        ring = np.frombuffer(bytes(self._ring), dtype=np.uint8)
-        return np.roll(ring, -self._next) if self.count == len(ring) else ring[: self.count]
-
-    def load(self, results: NDArray[np.uint8]) -> None:
-        """Continue from what `in_order` gave."""
-        if len(results) > self.size or np.any(np.asarray(results) > 1):
-            raise StateError(f"a window of {self.size} cannot hold these {len(results)} results.")
-        self.clear()
-        for result in results:
-            self.add(bool(result))
 
 
 class Evidence(ABC):
@@ -270,11 +221,16 @@ class Wilson(Gate):
     """Promote when the lower Wilson bound reaches `threshold`, demote when the upper one is below `demote`.
 
     The default confidence is chosen for a look after every episode: at a true rate of 0.70 and a threshold of 0.80,
-    fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and a learner at 0.90 waits about 70.
+    fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and a learner at 0.90 waits about 75.
+
+    Successes that come in runs say less than independent ones. From the lag-1 correlation ρ of the results in ticket order,
+    (1 + ρ) / (1 − ρ) of them count as one, and the bound must hold for the last `window` results *and* for so many times more,
+    up to `4 · window`, as if they were that many fewer. This is an estimate, not a guarantee: `benchmarks/gates.py`.
 
     Args:
         confidence: of the two-sided interval, in [0.5, 1) (default 0.98).
         min_episodes: episodes of a visit before a promotion, at least 0 (default 30).
+        independent: whether results are taken as independent, without that correction (default False).
 
     >>> evidence = Wilson(threshold=0.7).open()
     >>> verdicts = [evidence.add(True).value for _ in range(30)]
@@ -284,6 +240,7 @@ class Wilson(Gate):
 
     confidence: float = 0.98
     min_episodes: int = 30
+    independent: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -339,35 +296,66 @@ class _WilsonEvidence(Evidence):
         super().__init__(gate, returning=returning, demoted=demoted, lowest=lowest)
         self._to_pass = _successes_to_pass(gate.window, self._bar, gate.confidence)
         self._to_fail = _successes_to_fail(gate.window, gate.demote or 0.0, gate.confidence)
+        self._runs = None if gate.independent else Runs(MEMORY * gate.window)
+        self._z = z_of(gate.confidence)
+
+    def _weigh(self, success: bool) -> None:
+        if self._runs is not None:
+            self._runs.add(success)
 
     def bounds(self) -> tuple[float, float]:
-        """The interval that the gate judges by."""
-        return wilson(self.recent.successes, self.recent.count, z_of(self._gate.confidence))
+        """The interval that the gate judges by: of the window, and as wide as the longer one for results that come in runs."""
+        low, high = wilson(self.recent.successes, self.recent.count, self._z)
+        if self._runs is None or (worth := self._runs.inflation) == 1.0:
+            return low, high
+        count = min(round(self._gate.window * worth), self._runs.count)
+        longer_low, longer_high = wilson(self._runs.of_last(count) / worth, count / worth, self._z)
+        return min(low, longer_low), max(high, longer_high)
 
     def _passes(self) -> bool:
         recent = self.recent
-        return self.count >= self._gate.min_episodes and recent.successes >= self._to_pass[recent.count]
+        if self.count < self._gate.min_episodes or recent.successes < self._to_pass[recent.count]:
+            return False
+        return self._runs is None or self.bounds()[0] >= self._bar
 
     def _fails(self, demote: float) -> bool:
-        return self.recent.successes <= self._to_fail[self.recent.count]
+        if self.recent.successes > self._to_fail[self.recent.count]:
+            return False
+        return self._runs is None or self.bounds()[1] < demote
 
     def _needs(self) -> str:
-        now = f" (now {self.bounds()[0]:.2f})" if self.recent.count else ""
+        now = f" (now {self.bounds()[0]:.2f}{in_runs(self._runs)})" if self.recent.count else ""
         return f"a lower {self._gate.confidence:.0%} bound of {self._bar:.2f}{now} and {self._gate.min_episodes} episodes"
 
     def _met(self) -> str:
-        return f"its lower {self._gate.confidence:.0%} bound is {self.bounds()[0]:.3f}, at least {self._bar:.2f}"
+        bound = f"{self.bounds()[0]:.3f}{in_runs(self._runs)}"
+        return f"its lower {self._gate.confidence:.0%} bound is {bound}, at least {self._bar:.2f}"
 
     def _missed(self, demote: float) -> str:
-        return f"its upper {self._gate.confidence:.0%} bound is {self.bounds()[1]:.3f}, below {demote:.2f}"
+        return f"its upper {self._gate.confidence:.0%} bound is {self.bounds()[1]:.3f}{in_runs(self._runs)}, below {demote:.2f}"
 
     def _episodes_at_rate(self, rate: float) -> int | None:
-        recent, z = self.recent, z_of(self._gate.confidence)
-        sizes = range(recent.count, self._gate.window + 1)
-        enough = bisect_left(sizes, True, key=lambda n: wilson(rate * n, n, z)[0] >= self._bar)
-        return None if enough == len(sizes) else max(enough, self._gate.min_episodes - self.count)
+        if self._passes():
+            return 0
+        worth = 1.0 if self._runs is None else self._runs.inflation
+        sizes = range(1, int(self._gate.window * min(MEMORY / worth, 1.0)) + 1)
+        enough = bisect_left(sizes, True, key=lambda n: wilson(rate * n, n, self._z)[0] >= self._bar)
+        if enough == len(sizes):
+            return None
+        return max(math.ceil(sizes[enough] * worth) - self.count, self._gate.min_episodes - self.count, 1)
 
     def summary(self) -> dict[str, Any]:
-        """With the bounds that the gate judges by."""
+        """With the bounds that the gate judges by, and the correlation that they allow for."""
         low, high = self.bounds()
-        return {**super().summary(), "lower_bound": round(low, 6), "upper_bound": round(high, 6)}
+        correlation = 0.0 if self._runs is None else self._runs.correlation
+        bounds = {"lower_bound": round(low, 6), "upper_bound": round(high, 6)}
+        return {**super().summary(), **bounds, "correlation": round(correlation, 6)}
+
+    def _sums(self) -> Tree:
+        return {} if self._runs is None else {"runs": self._runs.state()}
+
+    def _load_sums(self, sums: Tree) -> None:
+        if self._runs is None:
+            take(sums)
+        else:
+            self._runs.restore(*take(sums, "runs"))

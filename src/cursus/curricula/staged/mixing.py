@@ -11,7 +11,7 @@ import numpy as np
 
 from cursus._text import short_repr
 from cursus.curricula.base import take
-from cursus.curricula.staged.gates import Recent
+from cursus.curricula.staged.recent import Recent
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
@@ -130,6 +130,7 @@ class ForgettingWatch:
 
     A mastered stage counts as forgotten when the upper Wilson bound of its latest results is more than `drop` below the
     threshold that it was once promoted at. It is told once, and again only after the stage has been back at its threshold.
+    Until then it is rehearsed (`Rehearsal`).
 
     Args:
         drop: how far below its threshold a stage must have fallen, in [0, 1] (default 0.10).
@@ -152,6 +153,30 @@ class ForgettingWatch:
         check_share("confidence", self.confidence, low=0.5, high=0.9999999)
         if self.window < self.min_episodes:
             raise SettingsError(f"a window of {self.window} never holds min_episodes={self.min_episodes} results.")
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+@dataclass(frozen=True, repr=False)
+class Rehearsal:
+    """Practice of stages that were passed before: of those that are being forgotten, and of all after graduation.
+
+    Where tasks interfere, what is not practised is lost. A share of the draws goes to the stages in rehearsal, to each of them
+    alike; the rest is drawn as ever. That a rehearsal begins or ends is a decision of the kind `rehearsal`.
+
+    Args:
+        share: of the draws for stages that the forgetting watch finds forgotten, until they are back at their threshold, in
+            [0, 1] (default 0.3).
+        after_graduation: of the draws once the last gate was passed, for all stages, in [0, 1] (default 1).
+    """
+
+    share: float = 0.3
+    after_graduation: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_share("share", self.share)
+        check_share("after_graduation", self.after_graduation)
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -182,6 +207,12 @@ class Retention:
     def bounds(self) -> tuple[float, float]:
         """The interval that the watch judges by."""
         return wilson(self.recent.successes, self.recent.count, self._z)
+
+    def held(self) -> bool:
+        """Whether the stage is known to be still mastered: enough was seen of it, and not more than `drop` was lost."""
+        recent = self.recent
+        enough = recent.count >= self._watch.min_episodes
+        return enough and recent.successes >= (self._threshold - self._watch.drop) * recent.count
 
     def clear(self) -> None:
         """Start from nothing."""

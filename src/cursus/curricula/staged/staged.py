@@ -11,7 +11,7 @@ import numpy as np
 from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Evidence, Gate, Verdict, Wilson
-from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Retention
+from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Rehearsal, Retention
 from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, read_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
@@ -22,8 +22,9 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntA
 
 _TAGS = TagLayout(label=1 << 22, stage=1 << 14)  # the rest is the visit
 _MOST_LABELS_SHOWN = 100
+_MOST_DOUBLINGS = 20
 
-_GATE, _MIXING, _FORGETTING = Wilson(), AdaptiveMixing(), ForgettingWatch()
+_GATE, _MIXING, _FORGETTING, _REHEARSAL = Wilson(), AdaptiveMixing(), ForgettingWatch(), Rehearsal()
 
 
 class Staged(Curriculum):
@@ -39,8 +40,11 @@ class Staged(Curriculum):
     the present visit of the present stage reach its gate: one that began before a change of stage is credited to the stage
     that it began in.
 
+    A demotion is followed only where it helps: not while the stage before is known to be still mastered, and after each
+    demotion from a stage only with twice the patience.
+
     **Mixing.** A draw comes from an earlier stage with the probability that `mixing` gives at that moment. What is seen of
-    earlier stages goes to the `forgetting` watch.
+    earlier stages goes to the `forgetting` watch. Stages that it finds forgotten are rehearsed, and all are after graduation.
 
     **Balance.** Within a stage every label (the generators of `Levels`) is drawn equally often, over all environments
     together.
@@ -53,6 +57,8 @@ class Staged(Curriculum):
         gate: when a stage is left (default `Wilson()`).
         mixing: how much of earlier stages is practised (default `AdaptiveMixing()`).
         forgetting: how earlier stages are watched; None for not at all (default `ForgettingWatch()`).
+        rehearsal: how much of what was passed is practised again after graduation and where it is being forgotten; None for
+            not at all (default `Rehearsal()`).
         start: name of the stage to begin with (default None: the first).
 
     >>> curriculum = Staged(["walk", "run"], gate=Wilson(threshold=0.7))
@@ -61,7 +67,7 @@ class Staged(Curriculum):
     Gate: no episode yet; promotion needs a lower 98% bound of 0.70 and 30 episodes.
     """
 
-    CHANGEABLE = r"(stages\[\d+\]\.)?(gate|mixing)(\..*)?|forgetting(\..*)?|start"
+    CHANGEABLE = r"(stages\[\d+\]\.)?(gate|mixing)(\..*)?|(forgetting|rehearsal)(\..*)?|start"
 
     def __init__(
         self,
@@ -71,11 +77,13 @@ class Staged(Curriculum):
         gate: Gate = _GATE,
         mixing: Mixing = _MIXING,
         forgetting: ForgettingWatch | None = _FORGETTING,
+        rehearsal: Rehearsal | None = _REHEARSAL,
         start: str | None = None,
     ) -> None:
         check_kind("gate", gate, Gate, "Wilson(threshold=0.7)")
         check_kind("mixing", mixing, Mixing, "AdaptiveMixing() or NoMixing()")
         check_kind("forgetting", forgetting, (ForgettingWatch, NoneType), "ForgettingWatch() or None")
+        check_kind("rehearsal", rehearsal, (Rehearsal, NoneType), "Rehearsal() or None")
         self._listed, space = read_stages(stages, tasks)
         listed = self._listed
         super().__init__(space)
@@ -85,6 +93,7 @@ class Staged(Curriculum):
             "gate": gate,
             "mixing": mixing,
             "forgetting": forgetting,
+            "rehearsal": rehearsal,
             "start": start,
         }
         chosen = find_tasks(listed, self.tasks)
@@ -94,13 +103,15 @@ class Staged(Curriculum):
         self._mixings = [own[name].mixing or mixing if name in own else mixing for name in chosen]
         self._samplers = [BalancedSampler(self.tasks, ids) for ids in chosen.values()]
         _TAGS.check(stage=len(chosen), label=max(len(sampler.labels) for sampler in self._samplers))
-        self._watch = forgetting
-        watch = forgetting or _FORGETTING
-        self._retention = [Retention(watch, gate.threshold) for gate in self._gates]
+        self._watch, self._rehearsal = forgetting, rehearsal
+        self._retention = [self.watch_over(index) for index in range(len(chosen))]
         self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
         self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
+        self._lost: set[int] = set()  # stages that the watch has found forgotten
         self._visited = np.zeros(len(self._names), dtype=bool)
+        self._demotions = np.zeros(len(self._names), dtype=np.int64)
         self._visit = 0
+        self._kept: tuple[IntArray, FloatArray] | None = None
         self._graduated = False
         self._completed = False
         self._now = 0 if start is None else self.index(start)
@@ -115,15 +126,13 @@ class Staged(Curriculum):
 
     def sample(self, rng: TicketStream) -> Draw:
         """Choose the stage of each ticket, then a label of it, then a task."""
-        earlier, which, by_label, by_task = rng.columns(4)
-        probability = self.mix()
-        if probability == 0.0 or not (mixed := earlier < probability).any():
+        which, by_label, by_task = rng.columns(3)
+        sources, edges = self._sources()
+        stages = sources[np.searchsorted(edges, which, side="right")]
+        if (stages == self._now).all():
             ids, indices = self._samplers[self._now].draw(by_label.tolist(), by_task.tolist())
             start = self._own_tags.start
             return Draw(ids, np.array([start + label for label in indices], dtype=np.int64))
-        stages = np.full(len(rng), self._now)
-        every = self._mixings[self._now].spread == "all"
-        stages[mixed] = np.minimum((which[mixed] * self._now).astype(np.int64), self._now - 1) if every else self._now - 1
         tasks, labels = np.empty_like(stages), np.empty_like(stages)
         for stage in set(stages.tolist()):
             rows = stages == stage
@@ -144,20 +153,55 @@ class Staged(Curriculum):
             sampler.load(state)
 
     def mix(self) -> float:
-        """The probability that the next draw is from an earlier stage, from the state of this moment."""
+        """The probability that the next draw is mixed in from an earlier stage, beside rehearsal; from this moment's state."""
         if self._now == 0:
             return 0.0
-        return self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
+        probability = self._mixings[self._now].probability(self._evidence.rate(), self._evidence.count)
+        return (1 - self._part()) * probability
+
+    def rehearsed(self) -> list[str]:
+        """The names of the stages in rehearsal: all after graduation, else those that are being forgotten."""
+        return [self._names[stage] for stage in self._in_rehearsal()]
+
+    def _in_rehearsal(self) -> list[int]:
+        if self._rehearsed_share() == 0.0:
+            return []
+        if self._graduated:
+            return list(range(len(self._names)))
+        return sorted(stage for stage in self._lost if stage < self._now)
+
+    def _part(self) -> float:
+        """The share of the draws that is for rehearsal now."""
+        return self._rehearsed_share() if self._graduated or (self._lost and self._in_rehearsal()) else 0.0
+
+    def _rehearsed_share(self) -> float:
+        """The share of the draws for stages in rehearsal, if there are any."""
+        if self._rehearsal is None or len(self._names) == 1:
+            return 0.0
+        return self._rehearsal.after_graduation if self._graduated else self._rehearsal.share
+
+    def _shares(self) -> tuple[IntArray, FloatArray]:
+        """The stages that the next draw may come from, and the probability of each; a stage may stand there twice."""
+        mix, part, rehearsed = self.mix(), self._part(), self._in_rehearsal()
+        every = self._mixings[self._now].spread == "all"
+        earlier = range(0 if every else max(self._now - 1, 0), self._now)
+        mixed = np.full(len(earlier), mix / max(len(earlier), 1))
+        again = np.full(len(rehearsed), part / max(len(rehearsed), 1))
+        stages = np.array([*earlier, *rehearsed, self._now], dtype=np.int64)
+        return stages, np.concatenate([mixed, again, [max(1 - part - mix, 0.0)]])
+
+    def _sources(self) -> tuple[IntArray, FloatArray]:
+        """The same as stages and the edges between them in (0, 1), kept until the next update."""
+        if self._kept is None:
+            stages, shares = self._shares()
+            self._kept = stages, np.cumsum(shares)[:-1]
+        return self._kept
 
     def weights(self) -> FloatArray:
-        """The present stage and the earlier ones in their shares."""
+        """The present stage, the earlier ones, and those in rehearsal, in their shares."""
         weights = self._blank_weights()
-        probability = self.mix()
-        self._samplers[self._now].add_weights(weights, 1 - probability)
-        if probability > 0:
-            sources = range(self._now) if self._mixings[self._now].spread == "all" else [self._now - 1]
-            for stage in sources:
-                self._samplers[stage].add_weights(weights, probability / len(sources))
+        for stage, share in zip(*self._shares(), strict=True):
+            self._samplers[stage].add_weights(weights, share)
         return weights
 
     # ---- learning
@@ -165,6 +209,7 @@ class Staged(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the stage it was drawn for, and decide after each."""
         decisions: list[Decision] = []
+        self._kept = None
         mix = self.mix()
         rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
         for tag, success, ticket in rows:
@@ -177,8 +222,8 @@ class Staged(Curriculum):
                 before, decided = mix, self._judge(success, ticket)
                 mix = self.mix()
                 decisions += decided if decided or mix == before else [self._mix_changed(before, mix, ticket)]
-            elif stage < self._now and self._watch is not None and self._retention[stage].add(success):
-                decisions += self._forgotten(stage, ticket)
+            elif stage < self._now and self._watch is not None:
+                decisions += self._watch_over(stage, success, ticket)
                 mix = self.mix()
         return decisions
 
@@ -188,15 +233,41 @@ class Staged(Curriculum):
             return [self._promote(ticket)]
         if verdict is Verdict.PROMOTE and not self._graduated:
             return self._graduate(ticket)
-        if verdict is Verdict.DEMOTE and self._now > 0:
-            return [self._demote(self._now - 1, ticket, self._evidence.because(verdict), self._evidence.summary())]
+        if verdict is Verdict.DEMOTE and self._would_help():
+            reason, summary = self._evidence.because(verdict), self._evidence.summary()
+            return self._demote(self._now - 1, ticket, reason, summary, self._in_rehearsal())
         return []
+
+    def _would_help(self) -> bool:
+        before = self._retention[self._now - 1]
+        return self.goes_back(self._now, self._evidence.count, int(self._demotions[self._now]), before)
+
+    def goes_back(self, index: int, episodes: int, demotions: int, before: Retention) -> bool:
+        """Whether a stage that fails is given up: not while the one before is still mastered, nor so soon after the last time.
+
+        Args:
+            index: of the stage.
+            episodes: of this visit.
+            demotions: how often this stage was given up already; each doubles the patience.
+            before: what was seen of the stage before it since it was passed.
+        """
+        if index == 0 or episodes < self._patience(index, demotions):
+            return False
+        return self._watch is None or not before.held()
+
+    def _patience(self, index: int, demotions: int) -> int:
+        return self._gates[index].demote_after << min(demotions, _MOST_DOUBLINGS)
+
+    def watch_over(self, index: int) -> Retention:
+        """A fresh account of what is seen of the stage with this `index` once it is passed."""
+        return Retention(self._watch or _FORGETTING, self._gates[index].threshold)
 
     def _promote(self, ticket: int) -> Decision:
         left, summary = self._names[self._now], self._evidence.summary()
         reason = self._evidence.because(Verdict.PROMOTE)
         self._at_promotion[self._now] = self._evidence.recent.successes, self._evidence.recent.count
         self._retention[self._now].clear()
+        self._lost.discard(self._now)
         self._enter(self._now + 1, demoted=False)
         entered = self._names[self._now]
         return Decision(
@@ -206,17 +277,16 @@ class Staged(Curriculum):
             {"from": left, "to": entered, **summary},
         )
 
-    def _demote(self, target: int, ticket: int, reason: str, summary: dict[str, Any]) -> Decision:
+    def _demote(self, target: int, ticket: int, reason: str, summary: dict[str, Any], rehearsed: list[int]) -> list[Decision]:
         left, entered = self._names[self._now], self._names[target]
+        self._demotions[self._now] += 1
         self._enter(target, demoted=True)
-        return Decision(
-            "demotion",
-            ticket,
-            f"demoted from '{left}' to '{entered}': {reason}",
-            {"from": left, "to": entered, **summary},
-        )
+        text = f"demoted from '{left}' to '{entered}': {reason}"
+        told = [Decision("demotion", ticket, text, {"from": left, "to": entered, **summary})]
+        return told + self._rehearsal_changed(rehearsed, ticket, f"'{entered}' is practised again", summary)
 
     def _graduate(self, ticket: int) -> list[Decision]:
+        rehearsed = self._in_rehearsal()
         self._graduated = True
         name, why = self._names[self._now], self._evidence.because(Verdict.PROMOTE)
         evidence = {"from": name, **self._evidence.summary()}
@@ -224,14 +294,45 @@ class Staged(Curriculum):
         if not self._completed:
             self._completed = True
             told.append(Decision("completion", ticket, f"last stage '{name}' completed: {why}; it goes on", evidence))
-        return told
+        return told + self._rehearsal_changed(rehearsed, ticket, "graduated", evidence)
+
+    def _rehearsal_changed(self, before: list[int], ticket: int, reason: str, evidence: Mapping[str, Any]) -> list[Decision]:
+        """That a rehearsal has begun, changed or ended, if it has since these stages were in it."""
+        now = self._in_rehearsal()
+        if now == before:
+            return []
+        share = self._rehearsed_share() if now else 0.0
+        text = f"rehearsal of {self._all_of(now)} with {share:.0%} of the draws" if now else "rehearsal ended"
+        found = {"share": share, "before": self._listed_names(before), "now": self._listed_names(now)}
+        return [Decision("rehearsal", ticket, f"{text}: {reason}", {**evidence, **found})]
+
+    def _all_of(self, stages: list[int]) -> str:
+        if len(stages) == len(self._names) > 1:
+            return f"all {len(stages)} stages"
+        return ", ".join(f"'{name}'" for name in self._listed_names(stages))
+
+    def _listed_names(self, stages: list[int]) -> list[str]:
+        return [self._names[stage] for stage in stages[:_MOST_LABELS_SHOWN]]
 
     def _mix_changed(self, before: float, now: float, ticket: int) -> Decision:
         name, rate = self._names[self._now], self._evidence.rate()
         text = f"mix in '{name}' changed from {before:.0%} to {now:.0%} of earlier stages: success {rate:.2f}"
         return Decision("mix", ticket, text, {"stage": name, "before": before, "now": now, "success": rate})
 
-    def _forgotten(self, stage: int, ticket: int) -> list[Decision]:
+    def _watch_over(self, stage: int, success: bool, ticket: int) -> list[Decision]:
+        """Take in a result of an earlier stage: it may be found forgotten, or back at its threshold."""
+        retention = self._retention[stage]
+        was_told, forgotten = retention.told, retention.add(success)
+        if retention.told == was_told:
+            return []
+        before = self._in_rehearsal()
+        self._lost ^= {stage}
+        if forgotten:
+            return self._forgotten(stage, ticket, before)
+        reason = f"'{self._names[stage]}' is back at success {retention.recent.rate():.2f}"
+        return self._rehearsal_changed(before, ticket, reason, {"stage": self._names[stage], **retention.summary()})
+
+    def _forgotten(self, stage: int, ticket: int, rehearsed: list[int]) -> list[Decision]:
         name, summary = self._names[stage], self._retention[stage].summary()
         reason = (
             f"success {summary['success']:.2f} over the last {summary['window']} episodes, upper bound "
@@ -246,17 +347,18 @@ class Staged(Curriculum):
             )
         ]
         if self._watch is not None and self._watch.demote:
-            told.append(self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", summary))
-        return told
+            return told + self._demote(stage, ticket, f"'{name}' was forgotten; {reason}", summary, rehearsed)
+        return told + self._rehearsal_changed(rehearsed, ticket, f"'{name}' is being forgotten", {"stage": name, **summary})
 
     def set_stage(self, stage: str, ticket: int) -> list[Decision]:
         """Go to the stage of this name, and begin a visit there."""
         target, left = self.index(stage), self.stage
         if target == self._now:
             return []
-        self._completed = False
+        self._completed, rehearsed, where = False, self._in_rehearsal(), {"from": left, "to": stage}
         self._enter(target, demoted=False)
-        return [Decision("stage", ticket, f"stage set by hand from '{left}' to '{stage}'", {"from": left, "to": stage})]
+        told = [Decision("stage", ticket, f"stage set by hand from '{left}' to '{stage}'", where)]
+        return told + self._rehearsal_changed(rehearsed, ticket, f"'{stage}' was set by hand", where)
 
     def _enter(self, stage: int, *, demoted: bool) -> None:
         """Begin a visit: an empty window and a count of zero, whatever was there before."""
@@ -267,6 +369,7 @@ class Staged(Curriculum):
         self._now, self._demoted, self._returning = stage, demoted, returning
         self._own_tags = _TAGS.span(stage, rest=self._visit)
         self._graduated = False
+        self._kept = None
         self._evidence = self._gates[stage].open(returning=returning, demoted=demoted, lowest=stage == 0)
 
     # ---- saving
@@ -277,6 +380,7 @@ class Staged(Curriculum):
             "stage": self._names[self._now],
             "visit": self._visit,
             "visited": self._visited.copy(),
+            "demotions": self._demotions.copy(),
             "demoted": self._demoted,
             "returning": self._returning,
             "graduated": self._graduated,
@@ -305,24 +409,27 @@ class Staged(Curriculum):
             evidence.add(success)
 
     def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None], *, changed: bool = False) -> None:
-        stage, visit, visited, demoted, returning, graduated, completed, evidence, at_promotion = take(
+        stage, visit, visited, demotions, demoted, returning, graduated, completed, evidence, at_promotion = take(
             {key: value for key, value in state.items() if key not in ("retention", "results", "samplers")},
-            *("stage", "visit", "visited", "demoted", "returning", "graduated", "completed", "evidence", "at_promotion"),
+            *("stage", "visit", "visited", "demotions", "demoted", "returning", "graduated", "completed", "evidence"),
+            "at_promotion",
         )
         for part in ("retention", "results", "samplers"):
             if sorted(state[part]) != sorted(self._names):
                 raise StateError(f"this state has the stages {sorted(state[part])}, this curriculum {self._names}.")
         self._now, self._visit, self._visited = self.index(stage), int(visit), np.array(visited, dtype=bool)
         self._own_tags = _TAGS.span(self._now, rest=self._visit)
+        self._kept = None
         self._demoted, self._returning, self._graduated = bool(demoted), bool(returning), bool(graduated)
         self._completed = bool(completed)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         fill(self._evidence, evidence)
-        self._at_promotion = np.array(at_promotion, dtype=np.int64)
+        self._at_promotion, self._demotions = np.array(at_promotion, dtype=np.int64), np.array(demotions, dtype=np.int64)
         for index, name in enumerate(self._names):
             self._retention[index].load(state["retention"][name], changed=changed)
             self._samplers[index].load(state["samplers"][name])
             self._results[index] = np.array(state["results"][name], dtype=np.int64)
+        self._lost = {index for index, retention in enumerate(self._retention) if retention.told}
 
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments of the constructor."""
@@ -378,9 +485,15 @@ class Staged(Curriculum):
         if self._now > 0:
             mixing = self._mixings[self._now]
             where = "any earlier stage" if mixing.spread == "all" else f"'{self._names[self._now - 1]}'"
-            lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
+            if self._part() < 1:
+                lines.append(f"Mix: {self.mix():.0%} of the draws come from {where}.")
             if demote is not None:
-                lines.append(f"Demotion: below {demote:.2f} after {self._gates[self._now].demote_after} episodes.")
+                patience = self._patience(self._now, int(self._demotions[self._now]))
+                held = "" if self._watch is None else f", unless '{self._names[self._now - 1]}' is still mastered"
+                lines.append(f"Demotion: below {demote:.2f} after {patience:,} episodes{held}.")
+        if rehearsed := self._in_rehearsal():
+            why = "after graduation" if self._graduated else "until they are back at their thresholds"
+            lines.append(f"Rehearsal: {self._rehearsed_share():.0%} of the draws go to {self._all_of(rehearsed)}, {why}.")
         lines += [
             f"Forgotten: '{name}' at success {retention.recent.rate():.2f}, mastered at {gate.threshold:.2f}."
             for name, retention, gate in zip(self._names, self._retention, self._gates, strict=True)

@@ -25,7 +25,10 @@ class Window(Gate):
     A window looked at after every episode promotes by luck sooner or later: at a true rate of 0.70, a window of 50
     passes a threshold of 0.80 almost surely within 1,000 episodes. `Wilson` and `EProcess` do not; prefer them.
 
+    It goes back only if asked to: the rules that it reproduces have no demotion, and one by a plain window is luck as well.
+
     Args:
+        demote: success rate of the window below which the stage is given up, below `threshold`; None for never (default).
         window: number of latest episodes that are looked at; at least 20 where `trend` is on (default 50).
         min_episodes: episodes of a visit before the standard rule, at least 0 (default 100).
         early: success rate of the early rule, in [0, 1]; None for off (default 0.90).
@@ -41,6 +44,7 @@ class Window(Gate):
     """
 
     window: int = 50
+    demote: float | None = None
     min_episodes: int = 100
     early: float | None = 0.90
     early_after: int = 50

@@ -1,0 +1,161 @@
+"""The latest results of a stage: their success rate, and how far they come in runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cursus.curricula.base import take
+from cursus.errors import StateError
+from cursus.types import FloatArray, Tree
+
+_BLOCK, _BLOCKS = 20, 20  # results in a block, and blocks that the correlation is taken from
+_PRIOR = 2.0  # changes that are taken as seen, and as expected: with few results, there is no correlation
+_SAID_FROM = 0.1
+
+
+class Recent:
+    """The latest results of a stage, in the order in which the episodes began."""
+
+    __slots__ = ("_next", "_ring", "count", "successes")
+
+    def __init__(self, size: int) -> None:
+        self._ring = bytearray(size)
+        self._next = 0
+        self.count = 0
+        self.successes = 0
+
+    @property
+    def size(self) -> int:
+        """How many results fit."""
+        return len(self._ring)
+
+    def add(self, success: bool) -> None:
+        """Push one result, dropping the oldest when full."""
+        if self.count == len(self._ring):
+            self.successes -= self._ring[self._next]
+        else:
+            self.count += 1
+        self._ring[self._next] = success
+        self.successes += success
+        self._next += 1
+        if self._next == len(self._ring):
+            self._next = 0
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._next = self.count = self.successes = 0
+
+    def rate(self) -> float | None:
+        """The success rate, or None without a result."""
+        return self.successes / self.count if self.count else None
+
+    def in_order(self) -> NDArray[np.uint8]:
+        """The results, oldest first."""
+        ring = np.frombuffer(bytes(self._ring), dtype=np.uint8)
+        return np.roll(ring, -self._next) if self.count == len(ring) else ring[: self.count]
+
+    def load(self, results: NDArray[np.uint8]) -> None:
+        """Continue from what `in_order` gave."""
+        if len(results) > self.size or np.any(np.asarray(results) > 1):
+            raise StateError(f"a window of {self.size} cannot hold these {len(results)} results.")
+        self.clear()
+        for result in results:
+            self.add(bool(result))
+
+
+class Runs(Recent):
+    """The latest results and the correlation of neighbours among them, in the order in which the episodes began.
+
+    Results that come in runs change less often between success and failure than independent ones. Both are counted within
+    blocks of 20 results, each with its own success rate, so that a student who improves does not look like one with runs.
+
+    Args:
+        size: how many results fit.
+    """
+
+    __slots__ = ("_block", "_blocks", "_correlation")
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._block = bytearray()
+        self._blocks: deque[tuple[int, int]] = deque(maxlen=_BLOCKS)  # successes and changes of each
+        self._correlation = 0.0
+
+    def add(self, success: bool) -> None:
+        """Push one result, dropping the oldest when full."""
+        super().add(success)
+        self._block.append(success)
+        if len(self._block) == _BLOCK:
+            changes = sum(one != other for one, other in pairwise(self._block))
+            self._blocks.append((sum(self._block), changes))
+            self._correlation = _correlation(self._blocks)
+            self._block.clear()
+
+    @property
+    def correlation(self) -> float:
+        """The lag-1 correlation of the results, in [0, 0.9]; 0 while nothing is known."""
+        return self._correlation
+
+    @property
+    def inflation(self) -> float:
+        """How many of these results say as much as one independent result: (1 + ρ) / (1 − ρ) at a lag-1 correlation ρ."""
+        return (1 + self._correlation) / (1 - self._correlation)
+
+    def of_last(self, count: int) -> int:
+        """The successes among the last `count` results, of which there must be so many."""
+        start = self._next - count
+        if start >= 0:
+            return self._ring.count(1, start, self._next)
+        return self._ring.count(1, 0, self._next) + self._ring.count(1, len(self._ring) + start)
+
+    def state(self) -> Tree:
+        """Everything that `restore` needs."""
+        blocks = np.array(self._blocks, dtype=np.int64).reshape(-1, 2)
+        return {"recent": self.in_order(), "block": np.array(list(self._block), dtype=np.uint8), "blocks": blocks}
+
+    def restore(self, state: Tree) -> None:
+        """Continue from a state."""
+        recent, block, blocks = take(state, "recent", "block", "blocks")
+        self.load(recent)
+        self._block = bytearray(np.asarray(block, dtype=np.uint8).tolist())
+        self._blocks.clear()
+        self._blocks.extend((int(successes), int(changes)) for successes, changes in blocks)
+        self._correlation = _correlation(self._blocks)
+
+
+def _correlation(blocks: Iterable[tuple[int, int]]) -> float:
+    seen, expected, step = _PRIOR, _PRIOR, 0.0
+    for successes, changes in blocks:
+        independent = 2 * successes * (_BLOCK - successes) / _BLOCK
+        seen += changes
+        expected += independent
+        step = max(step, independent) if changes == 1 else step
+    if step:  # the largest step from failures to successes, or back, is learning, or forgetting: not a run
+        seen, expected = seen - 1, expected - step
+    correlations, ratios = _table()
+    return float(np.interp(-seen / expected, ratios, correlations))
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[FloatArray, FloatArray]:
+    """For correlations from 0 to 0.9, less the ratio of seen to expected changes in a block.
+
+    In a chain with correlation ρ, neighbours differ 1 − ρ times as often as if independent. The rate of a block comes from its
+    own results, whose scatter around it is smaller by the variance of their mean.
+    """
+    rho = np.linspace(0.0, 0.9, 181)
+    variance = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**_BLOCK) / (_BLOCK * (1 - rho) ** 2)
+    return rho, -(1 - rho) * (_BLOCK - 1) / (_BLOCK - variance)
+
+
+def in_runs(runs: Runs | None) -> str:
+    """In words: how far results come in `runs`; nothing where they hardly do, or are taken as independent."""
+    if runs is None or runs.correlation < _SAID_FROM:
+        return ""
+    return f", results in runs: correlation {runs.correlation:.2f}, {runs.inflation:.1f} count as one"
