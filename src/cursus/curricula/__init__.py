@@ -2,6 +2,7 @@
 
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
+from cursus.curricula.continuous import Regions
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -66,6 +67,7 @@ __all__ = [
     "Pool",
     "Practice",
     "Progress",
+    "Regions",
     "Scatter",
     "Stage",
     "Staged",

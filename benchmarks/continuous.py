@@ -1,0 +1,106 @@
+"""How much of a continuous space teachers get mastered: the toy problem of ALP-GMM (Portelas et al. 2019), and harder ones.
+
+A unit cube is cut into cells. An episode in a cell that is unlocked adds 1 to its competence, up to 100; its score is the
+competence / 100. A cell is mastered at 75, and unlocks those around it. One corner is unlocked from the start, and everything
+else is 0. The figure is the share of cells that are mastered after 20,000 episodes.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import numpy as np
+
+import cursus
+from cursus.randomness import Purpose, TicketStream
+from cursus.tasks import Box
+
+_FULL, _MASTERED = 100, 75
+EPISODES = 20_000
+
+
+class Toy:
+    """A cube of cells, of which each can be learned only beside a mastered one.
+
+    Args:
+        dims: axes that matter.
+        cells: on each of them.
+        useless: axes that do not matter.
+        binary: whether the score is 1 with the competence as its probability, else 0.
+        coins: whether the upper half of the first axis is coin flips.
+        wiped: whether everything is forgotten after half of the episodes.
+        envs: episodes that are under way at once.
+    """
+
+    def __init__(
+        self,
+        dims: int = 2,
+        cells: int = 10,
+        *,
+        useless: int = 0,
+        binary: bool = False,
+        coins: bool = False,
+        wiped: bool = False,
+        envs: int = 8,
+    ) -> None:
+        self.dims, self.cells, self.envs, self.wiped = dims, cells, envs, wiped
+        self._binary = binary
+        self.box = Box([0.0] * (dims + useless), [1.0] * (dims + useless))
+        shape = (cells,) * dims
+        self._coins = np.zeros(shape, dtype=bool)
+        if coins:
+            self._coins[cells // 2 :] = True
+        self._around = [step for step in product((-1, 0, 1), repeat=dims) if any(step)]
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: one corner is unlocked."""
+        self._skill = np.zeros(self._coins.shape, dtype=np.int64)
+        self._open = np.zeros(self._coins.shape, dtype=bool)
+        self._open[(0,) * self.dims] = True
+
+    @property
+    def mastered(self) -> float:
+        """Share of the cells that can be mastered."""
+        return float(np.mean(self._skill[~self._coins] >= _MASTERED))
+
+    def scores(self, tasks: np.ndarray, luck: np.ndarray) -> np.ndarray:
+        """Practise these tasks, one after the other."""
+        cells = np.minimum((self.box.points(tasks)[:, : self.dims] * self.cells).astype(np.int64), self.cells - 1)
+        return np.array(
+            [self._practise(tuple(cell), chance) for cell, chance in zip(cells.tolist(), luck.tolist(), strict=True)]
+        )
+
+    def _practise(self, cell: tuple[int, ...], luck: float) -> float:
+        if self._coins[cell]:
+            return float(luck < 0.5)
+        if not self._open[cell]:
+            return 0.0
+        self._skill[cell] = min(self._skill[cell] + 1, _FULL)
+        if self._skill[cell] == _MASTERED:
+            for step in self._around:
+                near = tuple(place + move for place, move in zip(cell, step, strict=True))
+                if all(0 <= place < self.cells for place in near):
+                    self._open[near] = True
+        skill = float(self._skill[cell]) / _FULL
+        return float(luck < skill) if self._binary else skill
+
+
+def practise(toy: Toy, curriculum: cursus.Curriculum, *, seed: int, episodes: int = EPISODES) -> tuple[float, float]:
+    """Practise under a curriculum; the share of cells that are mastered, and what a result costs in µs."""
+    spent = 0.0
+    for first in range(0, episodes, toy.envs):
+        if toy.wiped and first <= episodes // 2 < first + toy.envs:
+            toy.forget()
+        count = min(toy.envs, episodes - first)
+        begun = time.perf_counter()
+        draw = curriculum.sample(TicketStream(seed, first, count))
+        spent += time.perf_counter() - begun
+        scores = toy.scores(draw.tasks, TicketStream(seed, first, count, purpose=Purpose.RESULTS).uniform())
+        batch = cursus.Episodes.of(scores > 0, task=draw.tasks, tag=draw.tags, first_ticket=first)
+        batch.score[:] = batch.returns[:] = scores
+        begun = time.perf_counter()
+        curriculum.update(batch)
+        spent += time.perf_counter() - begun
+    return toy.mastered, spent / episodes * 1e6
