@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 import cursus
+from cursus.curricula import ALPGMM, RIAC, CovarGMM, Pool, Regions, Uniform
 from cursus.randomness import Purpose, TicketStream
 from cursus.tasks import Box
 
@@ -104,3 +105,56 @@ def practise(toy: Toy, curriculum: cursus.Curriculum, *, seed: int, episodes: in
         curriculum.update(batch)
         spent += time.perf_counter() - begun
     return toy.mastered, spent / episodes * 1e6
+
+
+WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "2d": ("2-D", {}),
+    "3d": ("3-D", {"dims": 3, "cells": 5}),
+    "useless": ("2-D and two useless axes", {"useless": 2}),
+    "256": ("2-D, 256 environments", {"envs": 256}),
+    "success": ("2-D, success only", {"binary": True}),
+    "coins": ("2-D, half coins", {"coins": True}),
+    "wiped": ("2-D, wiped half-way", {"wiped": True}),
+}
+TEACHERS: dict[str, Callable[[Box], cursus.Curriculum]] = {
+    "regions": Regions,
+    "uniform": Uniform,
+    "pool": Pool,
+    "alp_gmm": ALPGMM,
+    "covar_gmm": CovarGMM,
+    "riac": RIAC,
+}
+
+
+def measure(console: Console, arguments: argparse.Namespace) -> Figures:
+    """The share of cells that each teacher gets mastered in each form of the toy problem, and what a result costs it."""
+    figures: Figures = {}
+    for world in arguments.worlds.split(","):
+        for teacher in arguments.teachers.split(","):
+            runs = []
+            for seed in range(arguments.seeds):
+                toy = Toy(**WORLDS[world][1])
+                runs.append(practise(toy, TEACHERS[teacher](toy.box), seed=seed, episodes=arguments.episodes))
+            shares, costs = zip(*runs, strict=True)
+            figures[f"toy_{world}_mastered_{teacher}"] = float(np.mean(shares))
+            figures[f"toy_{world}_least_{teacher}"] = float(min(shares))
+            figures[f"toy_{world}_cost_{teacher}"] = float(np.median(costs))
+            console.print(f"{world}, {teacher}: {[round(share, 2) for share in shares]}, {np.median(costs):.0f} µs per result")
+    return figures
+
+
+def tables(figures: Figures) -> list[Table]:
+    """One row per form, one column per teacher."""
+    teachers = [name for name in TEACHERS if any(key.endswith(f"_mastered_{name}") for key in figures)]
+    made = table("Cells mastered after practice, mean over seeds (worst seed)", "toy problem", *teachers)
+    cost = table("µs per result, drawing and learning", "toy problem", *teachers)
+    for world, (name, _) in WORLDS.items():
+        if f"toy_{world}_mastered_{teachers[0]}" in figures:
+            values = [(figures[f"toy_{world}_mastered_{each}"], figures[f"toy_{world}_least_{each}"]) for each in teachers]
+            made.add_row(name, *(f"{mean:.0%} ({least:.0%})" for mean, least in values))
+            cost.add_row(name, *(f"{figures[f'toy_{world}_cost_{each}']:.0f}" for each in teachers))
+    return [made, cost]
+
+
+if __name__ == "__main__":
+    main(measure, tables, seeds=3, episodes=EPISODES, worlds=",".join(WORLDS), teachers=",".join(TEACHERS))

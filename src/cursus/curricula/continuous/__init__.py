@@ -1,5 +1,8 @@
 """Continuous and structured spaces: what is known of a task comes from its neighbours."""
 
+from cursus.curricula.continuous.alp_gmm import ALPGMM
+from cursus.curricula.continuous.covar_gmm import CovarGMM
 from cursus.curricula.continuous.regions import Regions
+from cursus.curricula.continuous.riac import RIAC
 
-__all__ = ["Regions"]
+__all__ = ["ALPGMM", "RIAC", "CovarGMM", "Regions"]
