@@ -7,15 +7,21 @@ else is 0. The figure is the share of cells that are mastered after 20,000 episo
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 import cursus
 from cursus.curricula import ALPGMM, RIAC, CovarGMM, Pool, Regions, Uniform
 from cursus.randomness import Purpose, TicketStream
 from cursus.tasks import Box
+from reporting import Figures, main, table
 
 _FULL, _MASTERED = 100, 75
 EPISODES = 20_000

@@ -69,8 +69,8 @@ class RIAC(BoxTeacher):
         |S₁| |S₂| |ALP₁ − ALP₂|,
 
     if both sides have at least a twentieth of the results and are at least `min_range` of the whole axis wide. If there is
-    none, the oldest quarter of the results goes. 70 % of the draws are uniform in a region, which is drawn in proportion to ALP,
-    inner nodes too; 20 % are uniform in the box; 10 % mutate the point with the lowest result of a region, drawn likewise.
+    none, the oldest quarter of the results goes. 70 % of the draws are uniform in a region, which is drawn in proportion to its
+    ALP, inner nodes too; 20 % are uniform in the box; 10 % mutate the point with the lowest result of a region, drawn likewise.
 
     **Differences.** In the authors' code the sizes of the two sides fall out of the score, and the children are given the
     progress of the last cut that was tried, not of the best; here both are as the paper has them.
