@@ -128,7 +128,8 @@ class TaskSpace(ABC):
 
     def at(self, positions: IntArray) -> IntArray:
         """The tasks (ids) at these `positions`, of the shape that `positions(tasks)` has."""
-        return np.ravel_multi_index(tuple(positions.T), self._grid()).astype(np.int64)
+        ids: IntArray = np.ravel_multi_index(tuple(positions.T), self._grid()).astype(np.int64)
+        return ids
 
     def _grid(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes())

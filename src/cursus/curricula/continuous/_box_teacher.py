@@ -109,7 +109,8 @@ def proportional(values: Sequence[float] | FloatArray) -> FloatArray:
 def choose(shares: FloatArray, luck: FloatArray) -> IntArray:
     """For each number in [0, 1) an index by these probabilities."""
     sums = np.cumsum(shares)
-    return np.minimum(np.searchsorted(sums, luck * sums[-1], side="right"), len(shares) - 1)
+    found: IntArray = np.minimum(np.searchsorted(sums, luck * sums[-1], side="right"), len(shares) - 1)
+    return found
 
 
 def rounded(point: FloatArray) -> list[Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from cursus.types import FloatArray, Tree
+from cursus.types import FloatArray, IntArray, Tree
 
 _REGULAR = 1e-6  # added to every variance, as in scikit-learn, whose defaults the published teachers use
 _TOLERANCE = 1e-3  # of the mean log-likelihood
@@ -46,7 +46,7 @@ class GaussianMixture:
         """Akaike's criterion, 2 × parameters − 2 × log-likelihood: the smaller, the better."""
         k, d = self.means.shape
         parameters = (k - 1) + k * d + k * d * (d + 1) // 2
-        return 2.0 * parameters - 2.0 * self.log_likelihood(data)
+        return float(2.0 * parameters - 2.0 * self.log_likelihood(data))
 
     def state(self) -> Tree:
         """All arrays."""
@@ -96,7 +96,7 @@ def _log_sums(logs: FloatArray) -> FloatArray:
     return sums
 
 
-def _k_means(data: FloatArray, k: int, rng: Generator) -> np.typing.NDArray[np.int64]:
+def _k_means(data: FloatArray, k: int, rng: Generator) -> IntArray:
     """The cluster of each row: centres are begun far from each other (k-means++) and moved until they stay."""
     centres = data[[int(rng.integers(len(data)))]]
     for _ in range(k - 1):
@@ -105,7 +105,7 @@ def _k_means(data: FloatArray, k: int, rng: Generator) -> np.typing.NDArray[np.i
         pick = rng.random() * total
         row = int(np.searchsorted(np.cumsum(nearest), pick, side="right")) if total > 0 else int(rng.integers(len(data)))
         centres = np.concatenate([centres, data[[min(row, len(data) - 1)]]])
-    which = _distances(data, centres).argmin(axis=1)
+    which: IntArray = _distances(data, centres).argmin(axis=1)
     for _ in range(_MOST_ROUNDS):
         shares = np.eye(k)[which]
         counts = shares.sum(axis=0)

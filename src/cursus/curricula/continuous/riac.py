@@ -160,7 +160,8 @@ class RIAC(BoxTeacher):
         region = self._regions[node]
         cut = self._best_cut(region, generator(self._seed, self._results))
         if cut is None:
-            region.tasks, region.results = (each[self._size // _DROPPED :] for each in (region.tasks, region.results))
+            dropped = self._size // _DROPPED
+            region.tasks, region.results = region.tasks[dropped:], region.results[dropped:]
             return []
         axis, place = cut
         region.children = len(self._regions), len(self._regions) + 1
