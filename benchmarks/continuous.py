@@ -95,21 +95,21 @@ class Toy:
 
 
 def practise(toy: Toy, curriculum: cursus.Curriculum, *, seed: int, episodes: int = EPISODES) -> tuple[float, float]:
-    """Practise under a curriculum; the share of cells that are mastered, and what a result costs in µs."""
+    """Practise under a curriculum; the share of cells that are mastered, and what a result costs in µs of a processor."""
     spent = 0.0
     for first in range(0, episodes, toy.envs):
         if toy.wiped and first <= episodes // 2 < first + toy.envs:
             toy.forget()
         count = min(toy.envs, episodes - first)
-        begun = time.perf_counter()
+        begun = time.process_time()
         draw = curriculum.sample(TicketStream(seed, first, count))
-        spent += time.perf_counter() - begun
+        spent += time.process_time() - begun
         scores = toy.scores(draw.tasks, TicketStream(seed, first, count, purpose=Purpose.RESULTS).uniform())
         batch = cursus.Episodes.of(scores > 0, task=draw.tasks, tag=draw.tags, first_ticket=first)
         batch.score[:] = batch.returns[:] = scores
-        begun = time.perf_counter()
+        begun = time.process_time()
         curriculum.update(batch)
-        spent += time.perf_counter() - begun
+        spent += time.process_time() - begun
     return toy.mastered, spent / episodes * 1e6
 
 
