@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cursus import Episodes
-from cursus.curricula import ALPGMM, RIAC, CovarGMM
+from cursus.curricula import ADR, ALPGMM, RIAC, CovarGMM
 from cursus.curricula.continuous._box_teacher import proportional, standard_normals
 from cursus.curricula.continuous._mixture import GaussianMixture, fit, fit_best
 from cursus.curricula.continuous.riac import progress
@@ -185,10 +185,62 @@ def test_regions_are_not_narrower_than_allowed() -> None:
     assert widths.min() >= 1 / 6
 
 
-# ---- all three
+# ---- ADR
 
 
-@pytest.mark.parametrize("kind", [ALPGMM, CovarGMM, RIAC])
+def border(axis: int, end: int) -> int:
+    """The tag of draws at a border."""
+    return 1 + 2 * axis + end
+
+
+def at_border(curriculum: Any, tag: int, *scores: float) -> Any:
+    episodes = Episodes.of(np.ones(len(scores), dtype=bool), tag=tag)
+    episodes.score[:] = scores
+    return curriculum.update(episodes)
+
+
+def test_ranges_begin_as_one_point() -> None:
+    curriculum = ADR(Box([0, 0], [1, 2]), start=[0.2, 1.0])
+    assert np.allclose(drawn(curriculum), [0.2, 1.0], atol=1e-6)
+    assert np.allclose(ADR(Box([0, 0], [1, 2])).ranges(), [[0.5, 1.0]] * 2, atol=1e-6)
+
+
+def test_a_border_moves_outwards_when_it_is_mastered_and_back_when_it_is_not() -> None:
+    curriculum = ADR(Box([0, 0], [1, 2]), queue_size=2)
+    assert at_border(curriculum, border(1, 1), 1.0) == []
+    (decision,) = at_border(curriculum, border(1, 1), 0.6)  # a mean of 0.8: outwards by a tenth of the axis
+    assert (decision.kind, decision.evidence["mean"]) == ("widening", 0.8)
+    assert np.allclose(curriculum.ranges(), [[0.5, 1.0], [0.5, 1.2]], atol=1e-6)
+    assert at_border(curriculum, border(1, 1), 0.7, 0.7) == []
+    assert at_border(curriculum, border(0, 0), 1.0, 1.0)[0].evidence["end"] == 0
+    assert np.allclose(curriculum.ranges(), [[0.4, 1.0], [0.5, 1.2]], atol=1e-6)
+    assert [each.kind for each in at_border(curriculum, border(1, 1), 0.2, 0.2, 0.0, 0.0)] == [
+        "narrowing"
+    ]  # not beyond the start
+    assert np.allclose(curriculum.ranges(), [[0.4, 1.0], [0.5, 1.0]], atol=1e-6)
+
+
+def test_a_share_of_the_draws_is_at_each_border() -> None:
+    curriculum = ADR(Box([0, 0], 1), step=0.2, queue_size=1)
+    for tag in (border(0, 0), border(0, 1), border(1, 0), border(1, 1)):
+        at_border(curriculum, tag, 1.0)
+    draw = curriculum.sample(TicketStream(0, 0, 8000))
+    assert np.bincount(draw.tags) / 8000 == pytest.approx([0.5, 0.125, 0.125, 0.125, 0.125], abs=0.02)
+    points = curriculum.tasks.points(draw.tasks)
+    assert np.allclose(points[draw.tags == border(1, 0), 1], 0.3, atol=1e-6)
+    assert (points.min(), points.max()) == pytest.approx((0.3, 0.7), abs=1e-6)
+    assert curriculum.entropy == pytest.approx(math.log(0.4))
+
+
+def test_thresholds_in_the_wrong_order_are_refused() -> None:
+    with pytest.raises(SettingsError, match="threshold_low=0.9 must be below threshold_high=0.8"):
+        ADR(LINE, threshold_low=0.9)
+
+
+# ---- all of them
+
+
+@pytest.mark.parametrize("kind", [ADR, ALPGMM, CovarGMM, RIAC])
 def test_other_spaces_and_states_are_refused_by_name(kind: Any) -> None:
     with pytest.raises(SettingsError, match=f"{kind.__name__} draws points of a Box.*Use Regions"):
         kind(Product(size=range(5)))

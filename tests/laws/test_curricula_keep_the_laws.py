@@ -169,6 +169,7 @@ CURRICULA = {
     "ALP-GMM, returns": lambda: cursus.curricula.ALPGMM(cursus.tasks.Box(0, 1), signal="return"),
     "Covar-GMM": lambda: cursus.curricula.CovarGMM(cursus.tasks.Box([0, 0, 0], 1), fit_rate=50, components=[1, 3]),
     "Covar-GMM, absolute": lambda: cursus.curricula.CovarGMM(cursus.tasks.Box(0, 1), absolute=True),
+    "ADR": lambda: cursus.curricula.ADR(cursus.tasks.Box([0, 0], [1, 2]), start=[0, 1]),
     "RIAC": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], [1, 2])),
     "RIAC, small regions": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], 1), max_region_size=20, min_range=0.3),
     "ACCEL in a box": lambda: cursus.curricula.ACCEL(cursus.tasks.Box([0, 0], [1, 2]), score="learnability", buffer_size=20),

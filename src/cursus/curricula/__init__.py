@@ -2,7 +2,7 @@
 
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
-from cursus.curricula.continuous import ALPGMM, RIAC, CovarGMM, Regions
+from cursus.curricula.continuous import ADR, ALPGMM, RIAC, CovarGMM, Regions
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -41,6 +41,7 @@ from cursus.curricula.uniform import Uniform
 
 __all__ = [
     "ACCEL",
+    "ADR",
     "ALPGMM",
     "EXP3S",
     "PLR",

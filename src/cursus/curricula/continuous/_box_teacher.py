@@ -36,6 +36,7 @@ class BoxTeacher(Curriculum):
             )
         if signal not in get_args(Signal):
             raise SettingsError(f"signal={signal!r} is not known. Allowed: {', '.join(get_args(Signal))}.")
+        self._box = self.tasks
         self._signal, self._seed = signal, check_seed(seed)
         self._sizes = np.array([axis.size for axis in self.tasks.axes()], dtype=np.int64)
         self._results = 0
@@ -74,14 +75,14 @@ class BoxTeacher(Curriculum):
             episodes = episodes[episodes.outcome == Outcome.FINISHED]  # what an endless episode would have brought is not known
         results = episodes.returns if self._signal == "return" else episodes.score
         decisions: list[Decision] = []
-        columns = episodes.ticket.tolist(), episodes.task.tolist(), self._points(episodes.task), results.tolist()
-        for ticket, task, point, result in zip(*columns, strict=True):
+        whose = episodes.ticket.tolist(), episodes.task.tolist(), episodes.tag.tolist()
+        for ticket, task, tag, point, result in zip(*whose, self._points(episodes.task), results.tolist(), strict=True):
             self._results += 1
-            decisions += self._learn(ticket, task, point, result)
+            decisions += self._learn(ticket, task, tag, point, result)
         return decisions
 
     @abstractmethod
-    def _learn(self, ticket: int, task: int, point: FloatArray, result: float) -> list[Decision]:
+    def _learn(self, ticket: int, task: int, tag: int, point: FloatArray, result: float) -> list[Decision]:
         """Enter one result; it is counted already."""
 
     def explain_task(self, task: int) -> str:

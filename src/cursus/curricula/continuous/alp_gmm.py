@@ -71,7 +71,7 @@ class ALPGMM(MixtureTeacher):
     def _remembered(self) -> int:
         return min(self._results, len(self._results_before))
 
-    def _learn(self, ticket: int, task: int, point: FloatArray, result: float) -> list[Decision]:
+    def _learn(self, ticket: int, task: int, tag: int, point: FloatArray, result: float) -> list[Decision]:
         before = min(self._results - 1, len(self._results_before))
         alp = abs(result - self._nearest_result(point, before)) if before > _FEWEST else 0.0
         place = (self._results - 1) % len(self._results_before)

@@ -57,7 +57,7 @@ class CovarGMM(MixtureTeacher):
     def _extra(self) -> int:
         return 2
 
-    def _learn(self, ticket: int, task: int, point: FloatArray, result: float) -> list[Decision]:
+    def _learn(self, ticket: int, task: int, tag: int, point: FloatArray, result: float) -> list[Decision]:
         time = len(self._rows) / self._rate
         return self._enter(ticket, np.array([*point, time, result]))
 

@@ -140,7 +140,7 @@ class RIAC(BoxTeacher):
 
     # ---- learning
 
-    def _learn(self, ticket: int, task: int, point: FloatArray, result: float) -> list[Decision]:
+    def _learn(self, ticket: int, task: int, tag: int, point: FloatArray, result: float) -> list[Decision]:
         path, node = [], 0
         while True:
             region = self._regions[node]
