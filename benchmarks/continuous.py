@@ -37,6 +37,7 @@ class Toy:
         binary: whether the score is 1 with the competence as its probability, else 0.
         coins: whether the upper half of the first axis is coin flips.
         wiped: whether everything is forgotten after half of the episodes.
+        rotated: whether the cells are turned by 45°, so that no axis of the box is one of theirs.
         envs: episodes that are under way at once.
     """
 
@@ -49,35 +50,45 @@ class Toy:
         binary: bool = False,
         coins: bool = False,
         wiped: bool = False,
+        rotated: bool = False,
         envs: int = 8,
     ) -> None:
         self.dims, self.cells, self.envs, self.wiped = dims, cells, envs, wiped
-        self._binary = binary
+        self._binary, self._rotated = binary, rotated
         self.box = Box([0.0] * (dims + useless), [1.0] * (dims + useless))
         shape = (cells,) * dims
         self._coins = np.zeros(shape, dtype=bool)
         if coins:
             self._coins[cells // 2 :] = True
         self._around = [step for step in product((-1, 0, 1), repeat=dims) if any(step)]
+        steps = (np.arange(50) + 0.5) / 50
+        everywhere = np.stack(np.meshgrid(*[steps] * dims), axis=-1).reshape(-1, dims)
+        self._reached = np.zeros(shape, dtype=bool)
+        self._reached[tuple(self._cells(everywhere).T)] = True
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: one corner is unlocked."""
         self._skill = np.zeros(self._coins.shape, dtype=np.int64)
         self._open = np.zeros(self._coins.shape, dtype=bool)
-        self._open[(0,) * self.dims] = True
+        self._open[tuple(self._cells(np.zeros((1, self.dims)))[0])] = True
 
     @property
     def mastered(self) -> float:
         """Share of the cells that can be mastered."""
-        return float(np.mean(self._skill[~self._coins] >= _MASTERED))
+        return float(np.mean(self._skill[self._reached & ~self._coins] >= _MASTERED))
 
     def scores(self, tasks: np.ndarray, luck: np.ndarray) -> np.ndarray:
         """Practise these tasks, one after the other."""
-        cells = np.minimum((self.box.points(tasks)[:, : self.dims] * self.cells).astype(np.int64), self.cells - 1)
+        cells = self._cells(self.box.points(tasks)[:, : self.dims])
         return np.array(
             [self._practise(tuple(cell), chance) for cell, chance in zip(cells.tolist(), luck.tolist(), strict=True)]
         )
+
+    def _cells(self, points: np.ndarray) -> np.ndarray:
+        if self._rotated:
+            points = np.stack([points.sum(axis=1) / 2, (points[:, 0] - points[:, 1] + 1) / 2], axis=1)
+        return np.minimum((points * self.cells).astype(np.int64), self.cells - 1)
 
     def _practise(self, cell: tuple[int, ...], luck: float) -> float:
         if self._coins[cell]:
@@ -120,6 +131,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "256": ("2-D, 256 environments", {"envs": 256}),
     "success": ("2-D, success only", {"binary": True}),
     "coins": ("2-D, half coins", {"coins": True}),
+    "rotated": ("2-D, cells turned by 45°", {"rotated": True}),
     "wiped": ("2-D, wiped half-way", {"wiped": True}),
 }
 TEACHERS: dict[str, Callable[[Box], cursus.Curriculum]] = {

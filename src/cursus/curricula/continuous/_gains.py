@@ -14,6 +14,7 @@ WINDOWS = (1, 4, 16)
 _SHORTEST = 8  # results in a window
 _FALL = 4.0  # standard errors by which the newest results are below the older ones
 _SURE = 3.0  # standard errors by which a rise is more than luck
+_LEEWAY = 0.5  # of its own standard errors, by which a window may be above its slope: a short one is mostly luck
 _DOUBT = 0.3  # measured: with 1, a tenth less of the toy problem is mastered
 _ALWAYS = 4  # results that a part is thought to have from the start, so that doubt is finite
 
@@ -43,46 +44,54 @@ class Gains:
         return {each.name: getattr(self, each.name).copy() for each in fields(self)}
 
 
+@dataclass(slots=True)
+class _Lines:
+    """The regression lines of the newest results of each group."""
+
+    slopes: FloatArray
+    levels: FloatArray
+    """The means of these results."""
+    spreads: FloatArray
+    """Sums of squared distances from the middle of the time."""
+    rests: FloatArray
+    """Sums of squared distances from the line."""
+
+
 def measure(results: FloatArray, groups: Groups) -> Gains:
     """The gains of all groups of results, the oldest first.
 
-    A rise counts as far as every window shows it, so that what has risen and is flat by now does not. The noise of a result is
-    that of all groups together: a group that has shown only zeros so far is not known any better for that.
+    A rise counts as far as every window allows it, so that what has risen and is flat by now does not. In how sure a rise is,
+    the noise of a result is that of all groups together: a group that has shown only zeros is not known any better for that.
     """
     sizes, ranks = groups.sizes, groups.ranks()
-    noise = _pooled_noise(results, groups, ranks)
-    shrunken, least = np.zeros(groups.count), np.full(groups.count, np.inf)
-    rising, level = np.zeros(groups.count, dtype=bool), np.zeros(groups.count)
+    whole = _fit_lines(results, groups, ranks, sizes)
+    noise = float(whole.rests.sum()) / max(len(results) - 2 * groups.count, 1)
+    shrunken, most = np.zeros(groups.count), np.full(groups.count, np.inf)
+    rising, lines = np.zeros(groups.count, dtype=bool), whole
     for share in WINDOWS:
         length = np.minimum(np.maximum(sizes // share, _SHORTEST), sizes)
-        slope, error, level = _slopes(results, groups, ranks, length, noise)
-        trust = slope**2 / np.maximum(slope**2 + error**2, np.finfo(np.float64).tiny)
-        shrunken, least = np.maximum(shrunken, slope * trust), np.minimum(least, np.maximum(slope, 0.0))
-        rising |= slope > _SURE * error
-    slopes = np.minimum(shrunken, least)
+        lines = _fit_lines(results, groups, ranks, length)
+        error = np.sqrt(noise / lines.spreads)
+        trust = lines.slopes**2 / np.maximum(lines.slopes**2 + error**2, np.finfo(np.float64).tiny)
+        own_error = np.sqrt(lines.rests / np.maximum(length - 2, 1) / lines.spreads)
+        shrunken = np.maximum(shrunken, lines.slopes * trust)
+        most = np.minimum(most, np.maximum(lines.slopes + _LEEWAY * own_error, 0.0))
+        rising |= lines.slopes > _SURE * error
+    slopes = np.minimum(shrunken, most)
     doubts = _DOUBT * np.sqrt(12.0 * noise) / (sizes + _ALWAYS) ** 1.5  # as the error of a slope over all results
-    return Gains(sizes, level, slopes, doubts, rising & (slopes > 0))
+    return Gains(sizes, lines.levels, slopes, doubts, rising & (slopes > 0))
 
 
-def _slopes(
-    results: FloatArray, groups: Groups, ranks: IntArray, length: IntArray, noise: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The regression slope of the newest `length` results of each group, its standard error, and their mean."""
+def _fit_lines(results: FloatArray, groups: Groups, ranks: IntArray, length: IntArray) -> _Lines:
+    """Lines through the newest `length` results of each group; flat ones through fewer than three."""
     newest = ranks >= (groups.sizes - length)[groups.which]
-    new = Groups(groups.which[newest], groups.count)
+    new, values = Groups(groups.which[newest], groups.count), results[newest]
     time = ranks[newest] - (groups.sizes - (length + 1) / 2)[new.which]
-    spread = np.maximum(length * (length.astype(np.float64) ** 2 - 1) / 12, 0.5)
-    slope = np.where(length < 3, 0.0, new.sums(time * results[newest]) / spread)
-    return slope, np.sqrt(noise / spread), new.sums(results[newest]) / np.maximum(length, 1)
-
-
-def _pooled_noise(results: FloatArray, groups: Groups, ranks: IntArray) -> float:
-    """The variance of results around the line of their group, of all groups together."""
-    sizes = groups.sizes
-    slope, _, level = _slopes(results, groups, ranks, sizes, 0.0)
-    time = ranks - ((sizes - 1) / 2)[groups.which]
-    rest = results - level[groups.which] - slope[groups.which] * time
-    return float(rest @ rest) / max(len(results) - 2 * groups.count, 1)
+    spreads = np.maximum(length * (length.astype(np.float64) ** 2 - 1) / 12, 0.5)
+    levels = new.sums(values) / np.maximum(length, 1)
+    slopes = np.where(length < 3, 0.0, new.sums(time * values) / spreads)
+    rests = new.sums(values**2) - length * levels**2 - slopes**2 * spreads
+    return _Lines(slopes, levels, spreads, np.maximum(rests, 0.0))
 
 
 def outdated(results: FloatArray, groups: Groups) -> BoolArray:
