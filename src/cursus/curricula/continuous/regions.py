@@ -44,7 +44,7 @@ class Regions(Curriculum):
       rises); 10 % are uniform.
     - **Falls.** A region whose newest results are 4 standard errors below the older ones forgets these.
 
-    There is nothing to tune. Results of any scale will do. A draw costs O(log regions), a result about 35 µs on average.
+    There is nothing to tune. Results of any scale will do. A draw costs O(log regions), a result about 30 µs on average.
 
     Args:
         tasks: the task space, one with axes. `Levels`, `Named` and `Generated` have none and are refused.
@@ -138,9 +138,7 @@ class Regions(Curriculum):
     def _known(self) -> tuple[IntArray, FloatArray, float, float]:
         """Where the kept results are from, and what they are on their own scale: its zero and its unit."""
         centre = float(self._value[0])
-        values = (
-            self._value[: self._filled] - centre
-        )  # before anything is squared: a small spread of large numbers keeps its digits
+        values = self._value[: self._filled] - centre  # first, so that a small spread of large numbers keeps its digits
         width = float(values.std()) or 1.0
         return self.tasks.positions(self._task[: self._filled]), values / width, centre, width
 
@@ -208,9 +206,10 @@ class Regions(Curriculum):
     def explain(self) -> str:
         """How the space is cut, and which regions are practised most."""
         rising = int(np.count_nonzero(self.gains.rising))
+        parts = f"{len(self.regions)} region{'s' * (len(self.regions) > 1)}, {rising} rising"
         lines = [
-            f"Regions: {self._results:,} results, of which {self._filled:,} are kept; {len(self.regions)} regions, "
-            f"{rising} rising; {_ROUND - self._results % _ROUND} results until the space is cut anew."
+            f"Regions: {self._results:,} results, of which {self._filled:,} are kept; {parts}; "
+            f"{_ROUND - self._results % _ROUND} results until the space is cut anew."
         ]
         return "\n".join([*lines, *(f"  {row['region']}: {self._known_of(row)}" for row in self._leading(_NAMED))])
 
