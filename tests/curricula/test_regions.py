@@ -96,6 +96,13 @@ def test_results_of_any_scale_give_the_same_regions() -> None:
     assert scaled.gains.slopes == pytest.approx(1000 * plain.gains.slopes, rel=1e-6, abs=1e-9)
 
 
+def test_a_region_is_named_by_the_values_of_its_axes() -> None:
+    box = Box([-0.8, 0.0], [0.8, 1.6], names=["position", "width"])
+    curriculum = practise(Regions(box), lambda params, first, luck: float(params["position"] < 0), 600)
+    assert "position=-0.8..0:" in curriculum.explain()
+    assert "position=0..0.8:" in curriculum.explain()
+
+
 # ---- gains
 
 

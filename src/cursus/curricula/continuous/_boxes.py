@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,13 +66,21 @@ class Grid:
         return " ".join(parts) or "everything"
 
     def _value(self, space: TaskSpace, corner: IntArray, index: int, place: int) -> str:
-        """The value of an axis at a place, as the params of a task have it."""
-        positions = corner.copy()
-        positions[index] = place
-        params = space.params(int(space.at(positions[None])[0]))
-        if isinstance(params, Mapping):
-            params = list(params.values())
-        return text_of(params if np.isscalar(params) else params[index])
+        """The value of an axis at a place, with four digits of what the whole axis spans."""
+        value, first, last = (_param(space, corner, index, each) for each in (place, 0, self.axes[index].size - 1))
+        if isinstance(value, float | np.floating) and first != last:
+            value = round(float(value), 3 - math.floor(math.log10(abs(last - first)))) + 0.0  # no −0
+        return text_of(value)
+
+
+def _param(space: TaskSpace, corner: IntArray, index: int, place: int) -> Any:
+    """What the params of the task at a place on one axis have there, with its other positions as in a corner."""
+    positions = corner.copy()
+    positions[index] = place
+    params = space.params(int(space.at(positions[None])[0]))
+    if isinstance(params, Mapping):
+        params = list(params.values())
+    return params if np.isscalar(params) else params[index]
 
 
 @dataclass(slots=True)
