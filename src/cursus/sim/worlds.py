@@ -311,8 +311,10 @@ IN_BOX: Mapping[str, CurriculumFactory] = {
     "alp_gmm": _in_box(ALPGMM),
     "covar_gmm": _in_box(CovarGMM),
     "riac": _in_box(RIAC),
+    "uniform_box": _in_box(Uniform),
 }
-"""Those of the curricula that practise the box of a world."""
+"""Those of the curricula that practise the box of a world. `uniform_box` is what the others are to be compared with: a box has
+other tasks than the grid that `uniform` practises."""
 
 CURRICULA: Mapping[str, CurriculumFactory] = {
     "hardest": lambda world, episodes: Uniform(world.tasks, ids=list(_by_depth(world).values())[-1]),
@@ -333,7 +335,7 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     **IN_BOX,
 }
 """Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by learnability: a simulated
-student has no critic. `regions`, `alp_gmm`, `covar_gmm` and `riac` practise the box of a world that
+student has no critic. `regions`, `alp_gmm`, `covar_gmm`, `riac` and `uniform_box` practise the box of a world that
 has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
