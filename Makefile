@@ -55,6 +55,7 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps syllabus-rl
 	@$(BIN)/python benchmarks/curricula.py
 	@$(BIN)/python benchmarks/learning_progress.py
+	@$(BIN)/python benchmarks/continuous.py
 	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/hockey.py

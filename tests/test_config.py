@@ -173,7 +173,9 @@ def test_an_unknown_key_is_answered_with_the_nearest_and_all_that_are_allowed():
 
 def test_an_unknown_type_is_answered_with_the_nearest():
     (line,) = problems({"type": "Wilsn"}, where="gate")
-    assert line.startswith("gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: ACCEL, AdaptiveMixing, ")
+    assert line.startswith(
+        "gate.type: 'Wilsn' is not known here. Did you mean 'Wilson'? Allowed: ACCEL, ADR, ALPGMM, AdaptiveMixing, "
+    )
 
 
 @pytest.mark.parametrize("kind", [3, None, ["Wilson"], {"a": 1}])
@@ -372,6 +374,11 @@ THINGS = {
     "TSCL": lambda _: cursus.curricula.TSCL(5, algorithm="window", policy="boltzmann", temperature=0.1, absolute=False),
     "Learnability": lambda _: cursus.curricula.Learnability(50, buffer_size=3, candidates=20, refresh=9, evaluate=True),
     "PLR": lambda _: cursus.curricula.PLR(50, score="max_mc", buffer_size=9, replay_prob=0.8, alpha=0.5, robust=True),
+    "Regions": lambda _: cursus.curricula.Regions(Product(size=range(9), kind=["maze", "open"]), signal="return"),
+    "ALPGMM": lambda _: cursus.curricula.ALPGMM(Box(0.0, 1.0), fit_rate=100, components=[1, 3], history=500, seed=4),
+    "CovarGMM": lambda _: cursus.curricula.CovarGMM(Box(0.0, 1.0), random_share=0.1, absolute=True, signal="return"),
+    "ADR": lambda _: cursus.curricula.ADR(Box(0.0, 1.0), start=[0.25], step=0.2, queue_size=5, threshold_high=0.9),
+    "RIAC": lambda _: cursus.curricula.RIAC(Box(0.0, 1.0), max_region_size=100, split_attempts=9, min_range=0.1, seed=2),
     "ACCEL": lambda _: cursus.curricula.ACCEL(50, edits=3, score="value_l1", buffer_size=9, staleness=0.5),
     "EXP3S": lambda _: cursus.curricula.EXP3S(5, epsilon=0.05, eta=0.001, signal="return"),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),

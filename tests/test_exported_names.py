@@ -24,6 +24,7 @@ PACKAGES = [
     "cursus.analysis",
     "cursus.arena",
     "cursus.curricula",
+    "cursus.curricula.continuous",
     "cursus.curricula.staged",
     "cursus.curricula.progress",
     "cursus.envs",

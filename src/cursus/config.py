@@ -33,7 +33,7 @@ from cursus.settings import unknown as unknown
 Types: TypeAlias = Mapping[str, Any]
 
 _LONGEST_RANGE = 1 << 24
-_NOT_BUILT = {"Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace"}
+_NOT_BUILT = {"Axis", "Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace"}
 _NOT_BUILT |= {"TaskSpaceLike", "Verdict", "task_space"}
 
 TYPES: Types = {

@@ -10,7 +10,7 @@ import cursus
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
 from cursus.errors import SettingsError
 from cursus.sim.students import COIN, IMPOSSIBLE, LEARNABLE, MASTERED
-from cursus.sim.worlds import CURRICULA, make_curriculum
+from cursus.sim.worlds import CURRICULA, IN_BOX, make_curriculum
 from cursus.tasks import Named
 
 
@@ -21,8 +21,17 @@ def test_every_task_of_a_real_world_can_be_begun_and_every_curriculum_fits_it(na
     for task in range(world.tasks.size):
         env.reset(seed=task, options={"task": world.tasks[task]})
     env.close()
-    for curriculum in CURRICULA:
+    for curriculum in CURRICULA.keys() - IN_BOX.keys():
         assert make_curriculum(curriculum, world, world.episodes).tasks is world.tasks
+
+
+@pytest.mark.parametrize("curriculum", IN_BOX)
+def test_curricula_of_a_continuous_space_practise_the_box_of_a_world(curriculum: str) -> None:
+    for name in ("gate", "cartpole"):
+        world = REAL_WORLDS[name]()
+        assert make_curriculum(curriculum, world, world.episodes).tasks is world.box
+    with pytest.raises(SettingsError, match="this world has no box. Use the worlds gate and cartpole"):
+        make_curriculum(curriculum, REAL_WORLDS["keys"](), 100)
 
 
 @pytest.mark.parametrize("name", REAL_WORLDS)

@@ -170,6 +170,22 @@ CURRICULA = {
         cursus.tasks.Product(a=range(8), b=range(6)), score="learnability", buffer_size=10, edits=2
     ),
     "ACCEL, one task": lambda: cursus.curricula.ACCEL(1, score="score"),
+    "regions of a box": lambda: cursus.curricula.Regions(cursus.tasks.Box([0, 0], [1, 2])),
+    "regions of a product": lambda: cursus.curricula.Regions(
+        cursus.tasks.Product(size=range(20), kind=["maze", "open", "lava"], lamps=[1, 2, 5], wind=[False, True])
+    ),
+    "regions of numbers": lambda: cursus.curricula.Regions(500, signal="return"),
+    "regions of one task": lambda: cursus.curricula.Regions(1),
+    "regions and uniform": lambda: cursus.Mixture(
+        cursus.curricula.Regions(cursus.tasks.Box(0, 1)), cursus.Uniform(cursus.tasks.Box(0, 1)), share=0.7
+    ),
+    "ALP-GMM": lambda: cursus.curricula.ALPGMM(cursus.tasks.Box([0, 0], [1, 2]), fit_rate=50, components=[2, 4], history=200),
+    "ALP-GMM, returns": lambda: cursus.curricula.ALPGMM(cursus.tasks.Box(0, 1), signal="return"),
+    "Covar-GMM": lambda: cursus.curricula.CovarGMM(cursus.tasks.Box([0, 0, 0], 1), fit_rate=50, components=[1, 3]),
+    "Covar-GMM, absolute": lambda: cursus.curricula.CovarGMM(cursus.tasks.Box(0, 1), absolute=True),
+    "ADR": lambda: cursus.curricula.ADR(cursus.tasks.Box([0, 0], [1, 2]), start=[0, 1]),
+    "RIAC": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], [1, 2])),
+    "RIAC, small regions": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], 1), max_region_size=20, min_range=0.3),
     "ACCEL in a box": lambda: cursus.curricula.ACCEL(cursus.tasks.Box([0, 0], [1, 2]), score="learnability", buffer_size=20),
     "sequence": lambda: cursus.Phases(
         [

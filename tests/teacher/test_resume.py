@@ -18,7 +18,7 @@ import pytest
 
 import cursus
 from cursus.adapters.gymnasium import CurriculumEnv
-from cursus.curricula import EXP3S, PLR, TSCL, League, Learnability, Phase, Phases, Pool
+from cursus.curricula import ADR, ALPGMM, EXP3S, PLR, RIAC, TSCL, CovarGMM, League, Learnability, Phase, Phases, Pool, Regions
 from cursus.curricula.staged.mixing import ForgettingWatch
 from cursus.errors import (
     CheckpointWarning,
@@ -51,6 +51,11 @@ CURRICULA: dict[str, Callable[[], cursus.Curriculum]] = {
     "exp3": lambda: EXP3S(30),
     "learnability": lambda: Learnability(30, refresh=25, evaluate=True),
     "plr": lambda: PLR(60, score="learnability", buffer_size=12, robust=True),
+    "regions": lambda: Regions(cursus.tasks.Box([0, 0], 1)),
+    "alp_gmm": lambda: ALPGMM(cursus.tasks.Box(0, 1), fit_rate=20, components=[1, 3]),
+    "covar_gmm": lambda: CovarGMM(cursus.tasks.Box(0, 1), fit_rate=20, components=[1, 3]),
+    "adr": lambda: ADR(cursus.tasks.Box([0, 0], 1), queue_size=3, threshold_high=0.4),
+    "riac": lambda: RIAC(cursus.tasks.Box([0, 0], 1), max_region_size=20),
     "mixture": lambda: cursus.Mixture(cursus.Uniform(30), cursus.LearningProgress(30), share=0.3),
     "phases": lambda: Phases([Phase("first", cursus.Uniform(9), episodes=50), Phase("then", cursus.LearningProgress(9))]),
     "league": lambda: League(

@@ -2,6 +2,7 @@
 
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
+from cursus.curricula.continuous import ADR, ALPGMM, RIAC, CovarGMM, Regions
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -42,11 +43,15 @@ from cursus.curricula.uniform import Uniform
 
 __all__ = [
     "ACCEL",
+    "ADR",
+    "ALPGMM",
     "EXP3S",
     "PLR",
+    "RIAC",
     "TSCL",
     "AdaptiveMixing",
     "Bidirectional",
+    "CovarGMM",
     "Curriculum",
     "EProcess",
     "Evidence",
@@ -68,6 +73,7 @@ __all__ = [
     "Pool",
     "Practice",
     "Progress",
+    "Regions",
     "Rehearsal",
     "Scatter",
     "Stage",

@@ -59,6 +59,9 @@ class Pool(Curriculum):
     evicted may return, and then starts from nothing. A result for a task that was evicted while its episode ran is not
     credited to the task that took its place.
 
+    What is known of a task says nothing about the others here. In a `Box` or a large `Product`, where neighbours are alike,
+    `Regions` shares it between them, and is far better (see docs/continuous.md).
+
     Args:
         tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`).
         size: number of tasks in the pool, from 1 to the size of the space (default 1000).
@@ -66,7 +69,7 @@ class Pool(Curriculum):
             full from the start).
         min_presentations: results that a task must have brought before it may go, at least 1 (default 25).
         worst_share: share of the pool that may go, in [0, 1] (default 0.4).
-        progress: see `LearningProgress`, as for the next three (default `Trend()`).
+        progress: see `LearningProgress`, as for the next three (default None: `ExpectedGain()`).
         focus: power of a score in its weight, above 0 (default 3).
         floor: share of uniform draws, in [0, 1] (default 0.1).
         signal: `"score"` (default) or `"return"`.

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.curricula import (
+    ALPGMM,
     EXP3S,
     PLR,
+    RIAC,
     TSCL,
+    CovarGMM,
     Curriculum,
     FastSlow,
     Learnability,
@@ -22,6 +25,7 @@ from cursus.curricula import (
     Phase,
     Phases,
     Pool,
+    Regions,
     Scatter,
     Staged,
     Uniform,
@@ -288,6 +292,30 @@ def _staged(world: World, gate: Wilson | Window) -> Curriculum:
     return Staged(_by_depth(world), tasks=world.tasks, gate=gate)
 
 
+def _in_box(kind: Callable[[Box], Curriculum]) -> CurriculumFactory:
+    """For worlds that have their tasks as a box."""
+
+    def make(world: World, episodes: int) -> Curriculum:
+        if world.box is None:
+            raise SettingsError(
+                f"{getattr(kind, '__name__', kind)} practises a continuous space, and this world has no box. Use the "
+                "worlds gate and cartpole of the arena, or a world of your own with a box."
+            )
+        return kind(world.box)
+
+    return make
+
+
+IN_BOX: Mapping[str, CurriculumFactory] = {
+    "regions": _in_box(Regions),
+    "alp_gmm": _in_box(ALPGMM),
+    "covar_gmm": _in_box(CovarGMM),
+    "riac": _in_box(RIAC),
+    "uniform_box": _in_box(Uniform),
+}
+"""Those of the curricula that practise the box of a world. `uniform_box` is what the others are to be compared with: a box has
+other tasks than the grid that `uniform` practises."""
+
 CURRICULA: Mapping[str, CurriculumFactory] = {
     "hardest": lambda world, episodes: Uniform(world.tasks, ids=list(_by_depth(world).values())[-1]),
     "uniform": lambda world, episodes: Uniform(world.tasks),
@@ -304,9 +332,11 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "exp3": lambda world, episodes: EXP3S(world.tasks),
     "learnability": lambda world, episodes: Learnability(world.tasks),
     "plr": lambda world, episodes: PLR(world.tasks, score="learnability"),
+    **IN_BOX,
 }
 """Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by learnability: a simulated
-student has no critic. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+student has no critic. `regions`, `alp_gmm`, `covar_gmm`, `riac` and `uniform_box` practise the box of a world that
+has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory

@@ -1,6 +1,6 @@
 """Task spaces: what can be practised."""
 
-from cursus.tasks.base import Task, TaskSpace
+from cursus.tasks.base import Axis, Task, TaskSpace
 from cursus.tasks.box import Box
 from cursus.tasks.coercion import TaskSpaceLike, task_space
 from cursus.tasks.discrete import Discrete, Named
@@ -11,6 +11,7 @@ from cursus.tasks.levels import Level, Levels
 from cursus.tasks.product import Product
 
 __all__ = [
+    "Axis",
     "Box",
     "Buckets",
     "Choice",

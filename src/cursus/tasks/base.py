@@ -40,6 +40,21 @@ class Task:
     params: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a space whose tasks lie on a grid.
+
+    Args:
+        name: what people call it.
+        size: how many positions it has, from 0 to `size - 1`.
+        ordered: whether positions that are near each other are alike; if not, they are categories.
+    """
+
+    name: str
+    size: int
+    ordered: bool = True
+
+
 class TaskSpace(ABC):
     """What can be practised: the tasks `0 … size - 1`, each a pure function of its id.
 
@@ -98,6 +113,26 @@ class TaskSpace(ABC):
             f"{type(self).__name__} does not know which tasks are near each other, so that none can be mutated. Use Product, "
             "Box or Discrete, whose neighbours differ in one value."
         )
+
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the grid on which the tasks lie, if they lie on one."""
+        raise TaskError(
+            f"the tasks of {type(self).__name__} have no coordinates, so that nothing is known of one from its neighbours. "
+            "Use Box for numbers between bounds, or Product for lists of values; what is left to chance, the environment draws."
+        )
+
+    def positions(self, tasks: IntArray) -> IntArray:
+        """The position of each of these `tasks` (ids) on each of the `axes`, shape `(len(tasks), axes)`."""
+        positions: IntArray = np.stack(np.unravel_index(tasks, self._grid()), axis=1)
+        return positions
+
+    def at(self, positions: IntArray) -> IntArray:
+        """The tasks (ids) at these `positions`, of the shape that `positions(tasks)` has."""
+        ids: IntArray = np.ravel_multi_index(tuple(positions.T), self._grid()).astype(np.int64)
+        return ids
+
+    def _grid(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in self.axes())
 
     def mutate(self, tasks: IntArray, rng: TicketStream, *, edits: int = 1) -> IntArray:
         """Other tasks near these: each goes to one of its `neighbours`, all equally likely, for a number of edits.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks.base import MOST_LABELS, TaskSpace, text_of
+from cursus.tasks.base import MOST_LABELS, Axis, TaskSpace, text_of
 from cursus.tasks.discrete import beside, distinct
 from cursus.types import FloatArray, IntArray
 
@@ -98,6 +98,20 @@ class Box(TaskSpace):
             task + ((beside(int(index), size, step) - index) << shift) for index, shift in zip(steps, self._shifts, strict=True)
         ]
         return np.concatenate(near)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """One for each bound, with all its steps."""
+        names = self._names or [f"axis {index}" for index in range(self._low.size)]
+        return tuple(Axis(name, 1 << self._bits) for name in names)
+
+    def positions(self, tasks: IntArray) -> IntArray:
+        """The step on each axis."""
+        return (tasks[:, None] >> self._shifts) & ((1 << self._bits) - 1)
+
+    def at(self, positions: IntArray) -> IntArray:
+        """The ids of these steps."""
+        ids: IntArray = np.bitwise_or.reduce(positions << self._shifts, axis=1)
+        return ids
 
     def id(self, point: ArrayLike | Mapping[str, float]) -> int:
         """The id of the nearest point to `point`: one value per axis, as a list or by name."""

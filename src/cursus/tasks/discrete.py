@@ -10,7 +10,7 @@ import numpy as np
 
 from cursus.errors import SettingsError, TaskError
 from cursus.settings import check_count
-from cursus.tasks.base import MOST_TASKS, TaskSpace
+from cursus.tasks.base import MOST_TASKS, Axis, TaskSpace
 from cursus.types import IntArray
 
 
@@ -41,6 +41,10 @@ class Discrete(TaskSpace):
     def neighbours(self, task: int) -> IntArray:
         """The numbers beside it."""
         return beside(task, self.size)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """One, with all numbers in order."""
+        return (Axis("number", self.size),)
 
     def labels(self, tasks: IntArray) -> tuple[list[str], IntArray]:
         """Every task is a group of its own."""

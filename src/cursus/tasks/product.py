@@ -12,7 +12,7 @@ import numpy as np
 
 from cursus._text import short_repr
 from cursus.errors import SettingsError, TaskError
-from cursus.tasks.base import MOST_LABELS, MOST_NATURAL_STAGES, MOST_TASKS, TaskSpace, text_of
+from cursus.tasks.base import MOST_LABELS, MOST_NATURAL_STAGES, MOST_TASKS, Axis, TaskSpace, text_of
 from cursus.tasks.discrete import beside, distinct
 from cursus.types import IntArray
 
@@ -106,6 +106,10 @@ class Product(TaskSpace):
         ]
         return np.concatenate(near) if near else np.array([task], dtype=np.int64)
 
+    def axes(self) -> tuple[Axis, ...]:
+        """One for each list of values: ordered where these are numbers that only rise or only fall, else categories."""
+        return tuple(Axis(name, len(values), _ordered(values)) for name, values in self._axes.items())
+
     def id(self, **params: Any) -> int:
         """The id of the combination with these values, one for each axis in `params`."""
         if set(params) != set(self._axes):
@@ -136,3 +140,11 @@ class Product(TaskSpace):
 
 def _as_sequence(values: Any) -> Any:
     return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _ordered(values: Sequence[Any]) -> bool:
+    if isinstance(values, range):
+        return True
+    if any(isinstance(value, bool) or not isinstance(value, int | float | np.number) for value in values):
+        return False
+    return list(values) in (sorted(values), sorted(values, reverse=True))
