@@ -19,7 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from cursus.arena import Arena, TrainingWorld
-from cursus.arena.arena import BASELINE, QUICK
+from cursus.arena.arena import ALL, BASELINE, QUICK
 from cursus.metrics import read_metrics
 from cursus.sim.students import IMPOSSIBLE
 from cursus.statistics import Estimate
@@ -30,7 +30,7 @@ _LABELS = "env_curriculum_stats/per_label_"
 
 
 def measure(console: Console, arguments: argparse.Namespace) -> Figures:
-    chosen: dict[str, Any] = dict(QUICK) if arguments.quick else {}
+    chosen: dict[str, Any] = dict(QUICK if arguments.quick else ALL if arguments.all else {})
     chosen |= {name: getattr(arguments, name).split(",") for name in ("teachers", "worlds") if getattr(arguments, name)}
     chosen |= {name: getattr(arguments, name) for name in ("seeds", "steps") if getattr(arguments, name)}
     arena = Arena(**chosen, folder=arguments.folder)
@@ -116,4 +116,4 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, teachers="", worlds="", seeds=0, steps=0, folder="runs/arena", jobs=2, quick=False)
+    main(measure, tables, teachers="", worlds="", seeds=0, steps=0, folder="runs/arena", jobs=2, quick=False, all=False)

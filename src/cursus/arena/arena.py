@@ -12,17 +12,24 @@ import numpy as np
 
 from cursus._files import make_folder
 from cursus.arena.cells import Cell, CellResult, run_cells
-from cursus.arena.worlds import REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
+from cursus.arena.worlds import LONG_WORLDS, REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
 from cursus.errors import MissingExtra, SettingsError
 from cursus.settings import check_count, unknown
 from cursus.sim import World
-from cursus.sim.worlds import CURRICULA, CurriculumLike
+from cursus.sim.worlds import CURRICULA, IN_BOX, CurriculumLike
 from cursus.statistics import Estimate
 
 BASELINE = "uniform"
 """What all teachers are compared with."""
-TEACHERS = ("learning_progress", "uniform", "fast_slow", "bidirectional", "scatter", "staged")
-"""Who is compared unless it is said."""
+TEACHERS = ("learning_progress", "uniform", "fast_slow", "bidirectional", "learnability", "staged")
+"""Who is compared unless it is said: ours, and of the others those that are best in real training."""
+WORLDS = tuple(name for name in (*REAL_WORLDS, *SIMULATED_WORLDS) if name not in LONG_WORLDS)
+"""Where, unless it is said."""
+ALL: Mapping[str, Any] = {
+    "teachers": tuple(name for name in CURRICULA if name not in IN_BOX),
+    "worlds": (*REAL_WORLDS, *SIMULATED_WORLDS),
+}
+"""Arguments of an arena with all teachers and worlds that fit each other; it takes hours."""
 SEEDS, EPISODES = 5, 20_000
 QUICK: Mapping[str, Any] = {
     "teachers": ("learning_progress", "uniform", "staged"),
@@ -68,7 +75,7 @@ class Arena:
             the `tasks` of the world) or a function of a world and a number of episodes. Uniform practice is always among them
             (default: some of ours).
         worlds: names in `REAL_WORLDS` and `SIMULATED_WORLDS`; or names of your own, each with a `TrainingWorld` or a `World`
-            (default: all of ours).
+            (default: all of ours but those that take long).
         folder: where cells and run folders are.
         seeds: trainings of each teacher in each world, with the seeds 1, 2, … (default 5).
         steps: of one training, in place of the world's own (default None).
@@ -78,7 +85,7 @@ class Arena:
     def __init__(
         self,
         teachers: Sequence[str] | Mapping[str, CurriculumLike] = TEACHERS,
-        worlds: Sequence[str] | Mapping[str, World] = (*REAL_WORLDS, *SIMULATED_WORLDS),
+        worlds: Sequence[str] | Mapping[str, World] = WORLDS,
         *,
         folder: str | Path,
         seeds: int = SEEDS,

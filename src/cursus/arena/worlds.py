@@ -40,6 +40,8 @@ class TrainingWorld(World):
     ([0, 1], 100000)
     """
 
+    has_critic = True
+
     def __init__(
         self,
         env: str,
@@ -158,9 +160,7 @@ def minigrid_world() -> TrainingWorld:
     levels |= {f"locked {size}": {"level": "door_key", "size": size, "key": False} for size in (5, 6, 7, 8)}
     agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.98, "ent_coef": 0.01}
     order = [[0, 1], [2, 5], [3, 6], [4, 7]]
-    return TrainingWorld(
-        "cursus/MiniGrid-v0", Named(levels), order=order, kind=_kind_of_minigrid, steps=120_000, agent=agent
-    )
+    return TrainingWorld("cursus/MiniGrid-v0", Named(levels), order=order, kind=_kind_of_minigrid, steps=120_000, agent=agent)
 
 
 def _kind_of_minigrid(params: Mapping[str, Any]) -> int:
@@ -168,17 +168,34 @@ def _kind_of_minigrid(params: Mapping[str, Any]) -> int:
 
 
 def lander_world() -> TrainingWorld:
-    """Gravity of 4 strengths, wind of 3, and a main engine that works, stutters, or is broken."""
+    """LunarLander: gravity of 4 strengths, wind of 3, and a main engine that works, stutters, or is broken."""
+    from cursus.envs import lander  # loads Box2D
+
     tasks = Product(engine=[1.0, 0.7, 0.0], gravity=[3.0, 6.0, 9.0, 12.0], wind=[0.0, 8.0, 16.0])
     order = [list(range(row * 3, row * 3 + 3)) for row in range(8)]
-    agent = {"learning_rate": 1e-3, "batch_size": 256, "gamma": 0.99, "ent_coef": 0.01}
+    agent = {"learning_rate": 1e-3, "batch_size": 256, "ent_coef": 0.01}
     return TrainingWorld(
-        "cursus/LunarLander-v0", tasks, order=order, kind=_kind_of_lander, steps=300_000, agent=agent, box=None
+        "cursus/LunarLander-v0", tasks, order=order, kind=_kind_of_lander, steps=300_000, agent=agent, box=_box(lander.BOUNDS)
     )
 
 
 def _kind_of_lander(params: Mapping[str, float]) -> int:
     return LEARNABLE if params["engine"] >= 0.5 else IMPOSSIBLE
+
+
+def walker_world() -> TrainingWorld:
+    """BipedalWalker: stumps of 6 heights at 3 distances, of which the highest cannot be climbed."""
+    from cursus.envs import walker  # loads Box2D
+
+    tasks = Product(height=[0.0, 0.2, 0.4, 0.8, 1.4, 3.0], spacing=[6.0, 3.0, 1.5])
+    order = [list(range(row * 3, row * 3 + 3)) for row in range(5)]
+    return TrainingWorld(
+        "cursus/BipedalWalker-v0", tasks, order=order, kind=_kind_of_walker, steps=1_000_000, box=_box(walker.BOUNDS)
+    )
+
+
+def _kind_of_walker(params: Mapping[str, float]) -> int:
+    return LEARNABLE if params["height"] <= 2.0 else IMPOSSIBLE
 
 
 def _box(bounds: Mapping[str, tuple[float, float]]) -> Box:
@@ -192,8 +209,12 @@ REAL_WORLDS: Mapping[str, Callable[[], TrainingWorld]] = {
     "cartpole": cartpole_world,
     "minigrid": minigrid_world,
     "lander": lander_world,
+    "walker": walker_world,
 }
 """Worlds of real training by name."""
+
+LONG_WORLDS = ("lander", "walker")
+"""Those that take many minutes: left out unless they are named, or all are asked for."""
 
 SIMULATED_WORLDS: Mapping[str, Callable[[], World]] = {
     "chain": lambda: make_world("chain", 20),

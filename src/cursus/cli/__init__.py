@@ -18,6 +18,7 @@ import cursus
 from cursus._platform import num_cores
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS
 from cursus.arena.arena import EPISODES, SEEDS, TEACHERS
+from cursus.arena.arena import WORLDS as ARENA_WORLDS
 from cursus.cli import arena, comparison, looking, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
@@ -345,7 +346,7 @@ def arena_(
         _optional(
             "NAMES",
             f"By commas: {', '.join([*REAL_WORLDS, *SIMULATED_WORLDS])}; or your own, module:name: a function that makes one.",
-            "all",
+            ",".join(ARENA_WORLDS),
         ),
     ] = None,
     seeds: Annotated[int | None, _optional("INT", "Trainings of each teacher in each world.", str(SEEDS))] = None,
@@ -355,12 +356,13 @@ def arena_(
         Path, arg(help="Where everything goes; what is done there already is not done again.", metavar="FOLDER")
     ] = Path("arena"),
     quick: Annotated[bool, _flag("A look in minutes: fewer teachers, worlds, seeds and steps.")] = False,
+    everything: Annotated[bool, _flag("All teachers in all worlds: hours; it can be stopped and goes on.", name="all")] = False,
     jobs: Annotated[int, arg(help="Processes; each trains on one core.")] = 2,
     as_json: Json = False,
 ) -> None:
     """Compare teachers in real training and on simulated students, over worlds and seeds."""
     given = {"teachers": teachers, "worlds": worlds, "seeds": seeds, "steps": steps, "episodes": episodes}
-    made = arena.make_arena(given, folder, quick=quick)
+    made = arena.make_arena(given, folder, quick=quick, everything=everything)
     arena.run_arena(_console(as_json), made, jobs)
     if as_json:
         _print_json(made.data())

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cursus.arena import Arena, Cell, CellResult, Row, find_arena_world, plot_arena
-from cursus.arena.arena import BASELINE, QUICK
+from cursus.arena.arena import ALL, BASELINE, QUICK
 from cursus.cli.output import command_name
 from cursus.cli.own import find_own
 from cursus.cli.runs import plain
@@ -25,19 +25,22 @@ from cursus.sim.worlds import CurriculumLike
 from cursus.statistics import Estimate
 
 
-def make_arena(given: Mapping[str, Any], folder: Path, *, quick: bool) -> Arena:
-    """The arena that the options ask for: what is given, else what `--quick` says, else the defaults.
+def make_arena(given: Mapping[str, Any], folder: Path, *, quick: bool, everything: bool) -> Arena:
+    """The arena that the options ask for: what is given, else what `--quick` or `--all` says, else the defaults.
 
     Args:
         given: `teachers` and `worlds` by commas, `seeds`, `steps`, `episodes`; None for what was not said.
         folder: of the arena.
         quick: whether `--quick` was given.
+        everything: whether `--all` was given.
     """
     said = {name: value for name, value in given.items() if value is not None}
     for what, find in (("teachers", _teacher), ("worlds", _world)):
         if what in said:
             said[what] = {name: find(name) for name in _names(what, said[what])}
-    return Arena(**{**(QUICK if quick else {}), **said}, folder=folder)
+    if quick and everything:
+        raise ConfigError("--quick is a look, --all is everything: give one of them.")
+    return Arena(**{**(QUICK if quick else ALL if everything else {}), **said}, folder=folder)
 
 
 def _names(what: str, given: str) -> list[str]:

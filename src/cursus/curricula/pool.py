@@ -70,8 +70,8 @@ class Pool(Curriculum):
         min_presentations: results that a task must have brought before it may go, at least 1 (default 25).
         worst_share: share of the pool that may go, in [0, 1] (default 0.4).
         progress: see `LearningProgress`, as for the next three (default None: `ExpectedGain()`).
-        focus: power of a score in its weight, above 0 (default 3).
-        floor: share of uniform draws, in [0, 1] (default 0.1).
+        focus: power of a score in its weight, above 0 (default None: as the measure of progress suggests).
+        floor: share of uniform draws, in [0, 1] (default None: as the measure of progress suggests).
         signal: `"score"` (default) or `"return"`.
         seed: of the stream that new tasks are drawn from (default 0).
 
@@ -90,8 +90,8 @@ class Pool(Curriculum):
         min_presentations: int = 25,
         worst_share: float = 0.4,
         progress: Progress | None = None,
-        focus: float = 3.0,
-        floor: float = 0.1,
+        focus: float | None = None,
+        floor: float | None = None,
         signal: Signal = "score",
         seed: int = 0,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Gymnasium's LunarLander with its physics as the task: how strong gravity and wind are, and how high it begins."""
+"""Gymnasium's LunarLander with its physics as the task: how strong gravity, wind and the main engine are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from cursus.errors import SettingsError, TaskError
 BOUNDS = {"gravity": (2.0, 12.0), "wind": (0.0, 20.0), "engine": (0.0, 1.0)}
 """Between which gravity may lie (LunarLander's own is 10), the power of the wind (its own, where there is wind, is 15), and the
 share of the main engine's power that works."""
-
-LEAST_ENGINE = 0.5
-"""With less, the engine does not hold the lander at the strongest gravity."""
 
 _TIME = 400
 
@@ -47,7 +44,8 @@ class LunarLanderTasksEnv(_lander.LunarLander):  # type: ignore[misc, name-defin
             self._task = task_numbers(None, self._default, BOUNDS)
         except TaskError as error:
             raise SettingsError(str(error)) from None
-        plain, more = self.observation_space, np.ones(len(BOUNDS), np.float32)
+        plain: Any = super().observation_space
+        more = np.ones(len(BOUNDS), np.float32)
         self.observation_space = spaces.Box(np.append(plain.low, -more), np.append(plain.high, more), dtype=np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -70,5 +68,6 @@ class LunarLanderTasksEnv(_lander.LunarLander):  # type: ignore[misc, name-defin
 
     def _look(self, plain: NDArray[np.float32]) -> NDArray[np.float32]:
         """LunarLander's own eight numbers, then the task, each from −1 to 1."""
-        task = [2.0 * (value - low) / (high - low) - 1.0 for value, (low, high) in zip(self._task, BOUNDS.values(), strict=True)]
+        numbers = zip(self._task, BOUNDS.values(), strict=True)
+        task = [2.0 * (value - low) / (high - low) - 1.0 for value, (low, high) in numbers]
         return np.append(plain, np.array(task, np.float32))

@@ -16,7 +16,9 @@ from cursus.errors import MissingExtra, SettingsError, TaskError
 try:
     from minigrid.core.actions import Actions
     from minigrid.core.constants import OBJECT_TO_IDX, STATE_TO_IDX
-    from minigrid.envs import DoorKeyEnv, EmptyEnv, MultiRoomEnv
+    from minigrid.envs.doorkey import DoorKeyEnv
+    from minigrid.envs.empty import EmptyEnv
+    from minigrid.envs.multiroom import MultiRoomEnv
 except ImportError as error:
     raise MissingExtra.of(error, "minigrid") from error
 

@@ -14,9 +14,6 @@ BOUNDS = {"height": (0.0, 3.0), "spacing": (0.5, 6.0)}
 """Between which the height of stumps may lie, and the distance from one to the next, in units of Box2D. The walker stands about
 two units high."""
 
-MOST_HEIGHT = 2.0
-"""Nobody has been seen to climb higher stumps with these legs."""
-
 _WIDTH = 0.4
 _TIME = 1000
 _walker = import_box2d_env("bipedal_walker")

@@ -155,7 +155,7 @@ class _Frontier(_ManyCurricula):
 class _Progress(_ManyCurricula):
     """`LearningProgress` with its default settings, for every student."""
 
-    needs = ("floor", "position", "tasks")
+    needs = ("floor", "position")
 
     def __init__(self, students: int, tasks: int) -> None:
         self._measure = ExpectedGain()
@@ -165,6 +165,7 @@ class _Progress(_ManyCurricula):
         self._notes = np.zeros((self._measure.columns, students * tasks))
         self._counts = np.zeros(students * tasks, dtype=np.int64)
         self._weights = np.zeros((students, -(-tasks // _ROW) * _ROW))
+        self._floors = np.zeros_like(self._weights)
         self._references = np.ones(students)
         self._offsets = np.arange(students)[:, None] * tasks
         self._block = np.zeros((students, self._watch.every), dtype=np.int64)
@@ -172,12 +173,15 @@ class _Progress(_ManyCurricula):
         self._weigh(np.arange(students))
 
     def draw(self, random: Mapping[str, Any], students: SimulatedStudents) -> IntArray:
-        sums = np.cumsum(self._weights, axis=1)
-        left = random["position"] * self._weights.sum(axis=1)[:, None]
-        tasks = np.count_nonzero(sums[:, None, :] <= left[:, :, None], axis=2)
-        tasks = np.minimum(tasks, self._tasks - 1)
-        drawn: IntArray = np.where(random["floor"] < self._one.floor, random["tasks"], tasks)
+        floor = random["floor"] < self._one.floor * self._watch.floor_factors[:, None]
+        drawn: IntArray = np.where(floor, *(self._drawn(each, random["position"]) for each in (self._floors, self._weights)))
         return drawn
+
+    def _drawn(self, weights: FloatArray, position: FloatArray) -> IntArray:
+        """For each number in [0, 1) one task of its student, in proportion to these weights."""
+        sums, left = np.cumsum(weights, axis=1), position * weights.sum(axis=1)[:, None]
+        tasks: IntArray = np.minimum(np.count_nonzero(sums[:, None, :] <= left[:, :, None], axis=2), self._tasks - 1)
+        return tasks
 
     def update(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
         every, indices = self._watch.every, self._offsets + tasks
@@ -202,8 +206,9 @@ class _Progress(_ManyCurricula):
 
     def _weigh_some(self, indices: IntArray) -> None:
         students, tasks = np.divmod(indices, self._tasks)
-        scores = self._measure.scores(self._notes[:, indices], self._counts[indices], self._watch.current.of(students))
-        self._weights[students, tasks] = self._one.weight_of(scores, self._references[students])
+        known = self._notes[:, indices], self._counts[indices], self._watch.current.of(students)
+        self._weights[students, tasks] = self._one.weight_of(self._measure.scores(*known), self._references[students])
+        self._floors[students, tasks] = self._measure.floor_weights(*known)
 
     def _weigh(self, students: IntArray) -> None:
         if len(students):

@@ -66,6 +66,8 @@ class World:
 
     box: Box | None = None
     """The same tasks as a continuous space, in a world that has one."""
+    has_critic: bool = False
+    """Whether the learner has a critic, whose errors curricula can read, and can play episodes without learning from them."""
 
     def __init__(
         self,
@@ -292,6 +294,11 @@ def _staged(world: World, gate: Wilson | Window) -> Curriculum:
     return Staged(_by_depth(world), tasks=world.tasks, gate=gate)
 
 
+def _plr(world: World) -> Curriculum:
+    """By the errors of a critic where there is one, else by learnability."""
+    return PLR(world.tasks) if world.has_critic else PLR(world.tasks, score="learnability")
+
+
 def _in_box(kind: Callable[[Box], Curriculum]) -> CurriculumFactory:
     """For worlds that have their tasks as a box."""
 
@@ -331,12 +338,12 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     "tscl_window": lambda world, episodes: TSCL(world.tasks, algorithm="window"),
     "exp3": lambda world, episodes: EXP3S(world.tasks),
     "learnability": lambda world, episodes: Learnability(world.tasks),
-    "plr": lambda world, episodes: PLR(world.tasks, score="learnability"),
+    "plr": lambda world, episodes: _plr(world),
     **IN_BOX,
 }
-"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by learnability: a simulated
-student has no critic. `regions`, `alp_gmm`, `covar_gmm`, `riac` and `uniform_box` practise the box of a world that
-has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+"""Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by the errors of a critic in real
+training, and by learnability where there is none. `regions`, `alp_gmm`, `covar_gmm`, `riac` and `uniform_box` practise the box
+of a world that has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory
@@ -355,7 +362,7 @@ def make_curriculum(curriculum: CurriculumLike, world: World, episodes: int) -> 
         raise SettingsError(f"{_name(curriculum)} gave a {type(made).__name__}, which is no curriculum.")
     if made.tasks.size not in [space.size for space in (world.tasks, world.box) if space is not None]:
         raise SettingsError(f"the curriculum has {made.tasks.size} tasks, the world {world.tasks.size}.")
-    if made.rollout_score is not None or made.withholds:
+    if not world.has_critic and (made.rollout_score is not None or made.withholds):
         raise SettingsError(
             f"{type(made).__name__} reads scores of rollouts, or has episodes that must not be learned from: a simulated "
             'student has no critic and learns from everything. Give it score="learnability", robust=False or evaluate=False.'

@@ -69,7 +69,7 @@ class Product(TaskSpace):
         return tuple(self._axes)[:count]
 
     @property
-    def axes(self) -> Mapping[str, Sequence[Any]]:
+    def values(self) -> Mapping[str, Sequence[Any]]:
         """The values of each axis, by its name."""
         return self._axes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class PooledEvidence(ABC):
         self._values, self._lengths = np.zeros(every), np.zeros(every)
         self._tasks = np.zeros(every, dtype=np.int64)
         self._filled = 0
+
+    @property
+    def floor_factor(self) -> float:
+        """How much of the uniform share is drawn now, in [0, 1]."""
+        return 1.0
 
     def clip(self, values: FloatArray) -> FloatArray:
         """The results as they are to be entered."""
@@ -203,6 +208,10 @@ class Progress(ABC):
     """How many numbers are kept for a task."""
     bounded_only: bool = False
     """Whether results must lie between 0 and 1."""
+    focus: ClassVar[float] = 3.0
+    """The power of a score in its weight, unless a curriculum is told otherwise."""
+    floor: ClassVar[float] = 0.1
+    """The share of uniform draws, unless a curriculum is told otherwise."""
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -230,6 +239,11 @@ class Progress(ABC):
             scale: what the results of all tasks have in common: `current` of `shared`, a `ResultScale` by default.
         """
 
+    def measured(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:
+        """The progress that results have shown, for metrics, from `notes`, `counts` and `scale`: the score, unless that holds
+        hopes as well."""
+        return self.scores(notes, counts, scale)
+
     def shared(self, size: int, *, bounded: bool) -> PooledEvidence:
         """What learns from the results of all `size` tasks together: by default the scale of results, `bounded` or not."""
         return ResultScaleEstimator(self.noise, bounded=bounded)
@@ -238,9 +252,8 @@ class Progress(ABC):
         """Weights of all tasks together from their `scores` and `counts`, where they are normalised over all; else None."""
         return None
 
-    def costs(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray | None:
-        """Steps of an episode of each task, from `notes`, `counts` and `scale`, if they are known: the floor is shared out by
-        steps. None (default) if not: by episodes."""
+    def floor_weights(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray | None:
+        """How the uniform share is shared out, from `notes`, `counts` and `scale`; None (default): equally."""
         return None
 
     def worth_keeping(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cursus.curricula.base import take
-from cursus.curricula.progress.base import Progress, PooledEvidence, either
+from cursus.curricula.progress.base import PooledEvidence, Progress, either
 from cursus.curricula.progress.lines import DiscountTable
 from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_positive
@@ -32,18 +32,17 @@ _CENSORED = 0.3  # of a rise goes on unseen where graded results have reached th
 _CERTAIN, _OVER = 0.9, 0.5  # a task rises from here on, and until it is less certain than this
 _EDGES, _EDGE_PRIOR = (0.03, 0.97), 0.2  # below and above, a task counts as never or always solved
 _NEVER, _SOMETIMES, _ALWAYS = range(3)
-_BEGINNINGS = np.array([0.5, 0.5, 0.5])[:, None]
-_LAPSES = 0.0
-_BY_STEP = 1.0
-_REHEARSE = 0.0
-_LAPSE_PATIENCE = 10.0
+_BEGINNINGS = np.array([0.3, 0.7, 0.1])[:, None]  # how often a watched task of each kind begins to rise, where nothing is known
+_REHEARSED = 20.0  # times as much of the floor goes to what has been learned
+_BUSY = 0.2  # of the floor is left where all practice is of rising tasks
+_BUSY_PACE = 0.1  # per block of results
 _RATE_PACE = 0.95
 _RESTART = 12  # results that count after a fall
 _LEAST_LEFT = 0.05
 _LONGEST_BLOCK, _SHORTEST_BLOCK = 256, 16
 _MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
-_COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "lapses", "kept")
-_KNOWN = ("beginnings", "rate", "length", "noise", "lapses")
+_COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "busy")
+_KNOWN = ("beginnings", "rate", "length", "noise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,6 @@ class Experience:
     rate: FloatArray
     length: FloatArray
     noise: FloatArray
-    lapses: FloatArray
     bounded: bool
 
     @property
@@ -72,7 +70,7 @@ class Experience:
 
     def of(self, groups: IntArray) -> Experience:
         """That of the groups which tasks belong to."""
-        return Experience(self.beginnings[:, groups], self.rate[groups], self.length[groups], self.noise[groups], self.lapses[groups], self.bounded)
+        return Experience(self.beginnings[:, groups], self.rate[groups], self.length[groups], self.noise[groups], self.bounded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +131,10 @@ class ExpectedGain(Progress):
     shows the same, and so it ends; it is counted by step, because what fails slowly costs more to watch. A task that falls
     forgets what was before, and may rise again.
 
+    **The floor.** What is drawn whatever the scores are is shared out by steps, and twenty times as much of it goes to what has
+    risen before: a policy that no longer practises something forgets it. While all practice is of rising tasks, a fifth of
+    the floor is enough.
+
     Returns are measured on each task's own range, so that a task with small ones counts as much as any other.
 
     Args:
@@ -141,6 +143,8 @@ class ExpectedGain(Progress):
         pace: how much of its range a task moves within a window when it moves, above 0 (default 0.25).
         patience: watched tasks after which experience outweighs what is expected beforehand, above 0 (default 10).
     """
+
+    focus, floor = 2.0, 0.3
 
     def __init__(self, *, windows: Sequence[int] = (12, 50, 200, 800), pace: float = 0.25, patience: float = 10.0) -> None:
         for window in windows:
@@ -191,29 +195,40 @@ class ExpectedGain(Progress):
         score: FloatArray = reading.gain + self._chance(reading, notes, counts, scale)
         return score
 
+    def measured(self, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """The gain alone."""
+        return self.read(notes, counts, scale).gain
+
     def _chance(self, reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
         """What is expected from a rise that may begin, by step."""
         kind, beginnings = reading.kind, scale.beginnings
         begins = np.where(kind == _NEVER, beginnings[0], np.where(kind == _ALWAYS, beginnings[2], beginnings[1]))
-        lapse = scale.lapses * notes[_LEARNED]
-        chance = (begins * reading.left + lapse) / self.watched(reading, notes, counts, scale)
+        chance = begins * reading.left / self.watched(reading, notes, counts, scale)
         slowness = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0) / scale.length, 1.0)
-        by_step: FloatArray = chance / slowness**_BY_STEP
+        by_step: FloatArray = chance / slowness
         return by_step
 
-    @staticmethod
-    def costs(notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
-        """Steps of an episode."""
-        return np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0), scale.length) / (1.0 + _REHEARSE * notes[_LEARNED])
+    def floor_weights(self, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
+        """As many steps for each task, not episodes, and more where something has been learned: so it is not forgotten."""
+        length = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0), scale.length)
+        weights: FloatArray = (1.0 + _REHEARSED * notes[_LEARNED]) / length
+        return weights
 
     @staticmethod
     def watched(reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
-        """For how many results a task has stayed as it is; a quiet result says more than a noisy one."""
+        """For how many results a task has stayed as it is; a quiet result says more than a noisy one.
+
+        Args:
+            reading: what its results show.
+            notes: shape `(columns, tasks)`.
+            counts: results that each task has brought, shape `(tasks,)`.
+            scale: what all tasks have taught.
+        """
         watched: FloatArray = (counts - notes[_CHANGED]) / np.sqrt(reading.noise) + scale.begin_within + 1.0
         return watched
 
     def read(self, notes: FloatArray, counts: IntArray, scale: Experience) -> _Reading:
-        """What these notes show."""
+        """What these `notes` (shape `(columns, tasks)`) and `counts` show, on the `scale` of what all tasks have taught."""
         remembered = counts - notes[_FORGOTTEN]
         line = self._line(notes, remembered)
         mean, slope, scatter, origin, worth = line.mean, line.slope, line.scatter, notes[_ORIGIN], line.worth
@@ -270,7 +285,7 @@ class ExpectedGain(Progress):
         return mean
 
     def restart(self, notes: FloatArray, counts: IntArray) -> FloatArray:
-        """These `notes` (all columns of some tasks) as if only the newest results had been seen, and all had been equal."""
+        """These `notes` (all columns of some tasks) and `counts` as if only the newest results were known, all of them equal."""
         weight, age, *_ = self._table.rows(np.full(len(counts), _RESTART))
         line = self._line(notes, counts - notes[_FORGOTTEN])
         notes, newest = notes.copy(), line.mean[0]
@@ -336,7 +351,7 @@ class Watch(PooledEvidence):
         self._events, self._exposure = np.zeros((3, groups)), np.zeros((3, groups))
         self._rate, self._steps = np.zeros(groups), np.zeros(groups)
         self._scatter, self._most = np.zeros(groups), np.zeros(groups)
-        self._lapses, self._kept = np.zeros(groups), np.zeros(groups)
+        self._busy = np.zeros(groups)  # share of recent results that were of rising tasks
         self._results = 0
         self._bounded = bounded
         self.current: Experience = self._experience()
@@ -348,7 +363,6 @@ class Watch(PooledEvidence):
             rate=self._rate.copy(),
             length=np.maximum(self._steps / max(self._results, 1), 1.0),
             noise=(self._scatter + _NOISE_PRIOR) / (self._most + _NOISE_PRIOR),
-            lapses=(self._lapses + _LAPSES * _LAPSE_PATIENCE) / (self._kept + _LAPSE_PATIENCE),
             bounded=self._bounded,
         )
 
@@ -372,12 +386,12 @@ class Watch(PooledEvidence):
         ):
             np.add.at(total, groups, times * new)
         self._results += self.every
+        share = np.bincount(groups, times * rising, minlength=self._groups) / self.every
+        self._busy = self._busy + _BUSY_PACE * (share - self._busy)
         found[_RISING] = rising
         found[_CHANGED] = np.where(np.maximum(reading.rises, reading.falls) > _CERTAIN, results, found[_CHANGED])
-        found[_LEARNED] = np.where(rising, np.maximum(found[_LEARNED], np.clip(reading.mean[_SQUARED], 0.0, 1.0)), found[_LEARNED])
+        found[_LEARNED] = np.maximum(found[_LEARNED], np.where(rising, np.clip(reading.mean[_SQUARED], 0.0, 1.0), 0.0))
         falling = reading.falls > _CERTAIN
-        np.add.at(self._lapses, groups, falling * found[_LEARNED])
-        np.add.at(self._kept, groups, np.where(rising | falling, 0.0, watched * found[_LEARNED]))
         if falling.any():
             found[:, falling] = self._measure.restart(found[:, falling], results[falling])
         notes[:, tasks] = found
@@ -390,6 +404,17 @@ class Watch(PooledEvidence):
         kept = np.where(self._rate > 0, _RATE_PACE**times, times == 0)
         self._rate = kept * self._rate + (1.0 - kept) * rates / np.maximum(times, 1)
 
+    @property
+    def floor_factors(self) -> FloatArray:
+        """How much of the floor is left in each group: all of it where nothing rises."""
+        factors: FloatArray = 1.0 - (1.0 - _BUSY) * self._busy
+        return factors
+
+    @property
+    def floor_factor(self) -> float:
+        """How much of the floor is left in the first group."""
+        return float(self.floor_factors[0])
+
     def has_changed(self) -> bool:
         """Whether anything has moved by more than a tenth, in any group."""
         return bool(self.changed_groups().size)
@@ -397,7 +422,7 @@ class Watch(PooledEvidence):
     def changed_groups(self) -> IntArray:
         """The groups in which something has moved; what they know now is current."""
         new, old = self._experience(), self.current
-        names = ("rate", "length", "noise", "lapses")
+        names = ("rate", "length", "noise")
         pairs = [
             *zip(new.beginnings, old.beginnings, strict=True),
             *((getattr(new, each), getattr(old, each)) for each in names),

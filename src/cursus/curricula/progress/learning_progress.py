@@ -29,8 +29,8 @@ _MOST_ROUNDS = 3
 class LearningProgress(Curriculum):
     """Practises tasks in proportion to the progress that is being made on them.
 
-    A task's weight is its score to the power of `focus`. A share of `floor` is drawn uniformly from all tasks, which is
-    how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
+    A task's weight is its score to the power of `focus`. A share of `floor` is drawn from all tasks whatever their scores,
+    which is how a change in a task that is seldom practised is noticed; without it (`floor=0`) nothing is promised.
 
     Drawing and learning cost the same for ten tasks and, nearly, for a million: no step looks at all tasks, but for a
     refresh when the scale of results (their width or their noise) has changed.
@@ -38,8 +38,10 @@ class LearningProgress(Curriculum):
     Args:
         tasks: the task space, or a number, a list or a dict of tasks (see `cursus.tasks.task_space`), at most 2**24.
         progress: how progress is measured (default `ExpectedGain()`).
-        focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default 3).
-        floor: share of uniform draws, in [0, 1] (default 0.1).
+        focus: power of a score in its weight, above 0: a larger one leaves less to the second best (default None: what the
+            measure suggests, 2 for `ExpectedGain`, 3 for the others).
+        floor: share of uniform draws, in [0, 1] (default None: what the measure suggests, 0.3 for `ExpectedGain`, which takes
+            less of it while something rises, 0.1 for the others).
         signal: `"score"` (default) reads the scores of episodes, which are 0 or 1 (the success) unless an environment
             gives finer ones between 0 and 1. `"return"` reads returns, and finds their scale out by itself from the first
             256 results, in which all tasks are equal; later returns that lie far outside the usual count as its edge.
@@ -49,7 +51,7 @@ class LearningProgress(Curriculum):
     >>> for n in range(60):
     ...     _ = curriculum.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
     >>> [round(float(weight), 2) for weight in curriculum.weights()]
-    [0.03, 0.03, 0.93]
+    [0.04, 0.03, 0.93]
     """
 
     def __init__(
@@ -57,13 +59,15 @@ class LearningProgress(Curriculum):
         tasks: TaskSpaceLike,
         *,
         progress: Progress | None = None,
-        focus: float = 3.0,
-        floor: float = 0.1,
+        focus: float | None = None,
+        floor: float | None = None,
         signal: Signal = "score",
     ) -> None:
         super().__init__(tasks)
         self._progress = ExpectedGain() if progress is None else progress
         check_kind("progress", self._progress, Progress, "Trend(window=100)")
+        focus = self._progress.focus if focus is None else focus
+        floor = self._progress.floor if floor is None else floor
         check_positive("focus", focus)
         check_share("floor", floor)
         if signal not in get_args(Signal):
@@ -83,8 +87,9 @@ class LearningProgress(Curriculum):
         self._episodes = 0
         self._shared = self._progress.shared(self.tasks.size, bounded=signal == "score")
         self._focused: list[int] = []
+        self._floor = float(floor)
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts) is not None
-        self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=float(floor), shared=shared)
+        self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=self._floor, shared=shared)
         self._seldom, self._telling = (
             max(self.tasks.size // _SELDOM // every, 1) * every for every in (self._shared.every, BLOCK)
         )
@@ -110,7 +115,7 @@ class LearningProgress(Curriculum):
         if 2 * len(tried) > self.tasks.size:
             return self._progress.scores(self._notes, self._counts, self._shared.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
-        scores[tried] = self.progress_of(tried)
+        scores[tried] = self._progress.scores(self._notes[:, tried], self._counts[tried], self._shared.current)
         return scores
 
     def _untried(self) -> tuple[FloatArray, IntArray]:
@@ -121,8 +126,8 @@ class LearningProgress(Curriculum):
         return float(self._progress.scores(*self._untried(), self._shared.current)[0])
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of these `tasks` (ids)."""
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._shared.current)
+        """The progress that the results of these `tasks` (ids) have shown."""
+        return self._progress.measured(self._notes[:, tasks], self._counts[tasks], self._shared.current)
 
     def task_sample(self, most: int = 4096) -> TaskSample:
         """All of them, or some chosen once and for all."""
@@ -186,6 +191,7 @@ class LearningProgress(Curriculum):
             values = self._shared.clip(values)
             self._note(tasks, values, lengths)
         self._weights.mark(self._shared.add(values, lengths, tasks, self._notes, self._counts))
+        self._weights.floor = self._floor * self._shared.floor_factor
         self._episodes += len(episodes)
         if gathering and not self._shared.gathering:  # now it is known what is usual
             values, lengths, tasks = self._shared.newest_block()
@@ -218,7 +224,7 @@ class LearningProgress(Curriculum):
         if len(tasks):
             notes, counts = self._notes[:, tasks], self._counts[tasks]
             scores = self._progress.scores(notes, counts, self._shared.current)
-            self._weights.set(tasks, scores, self._progress.costs(notes, counts, self._shared.current))
+            self._weights.set(tasks, scores, self._progress.floor_weights(notes, counts, self._shared.current))
 
     def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
         """The weights of tasks with these `scores`, where an untried one has the score `reference`."""
@@ -246,13 +252,13 @@ class LearningProgress(Curriculum):
 
     @property
     def floor(self) -> float:
-        """The share of uniform draws."""
+        """The share of uniform draws at this moment."""
         return self._weights.floor
 
     def _weigh_all(self) -> None:
         scores = self.scores()
         self._weights.set_all(scores, self._score_of_untried(), self._progress.weights(scores, self._counts))
-        self._weights.set_costs(self._progress.costs(self._notes, self._counts, self._shared.current))
+        self._weights.set_floors(self._progress.floor_weights(self._notes, self._counts, self._shared.current))
 
     def _fresh(self) -> TaskWeights:
         """The weights, up to date."""
@@ -316,7 +322,7 @@ class LearningProgress(Curriculum):
         leading = np.argsort(-self.weights()[: self._weights.filled], kind="stable")[:_NAMED]
         lines = [
             f"LearningProgress: {self._episodes:,} results from {tried:,} of {self.tasks.size:,} tasks; "
-            f"{self.floor:.0%} of the draws are uniform, the others go where progress is."
+            f"{self.floor:.0%} of the draws now go to all of them, the others where progress is."
         ]
         lines += [f"  {self.explain_task(int(each))}" for each in leading]
         return "\n".join(lines)
@@ -362,10 +368,11 @@ class LearningProgress(Curriculum):
         if shapes != expected:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
         self._shared.load(shared)
+        self._weights.floor = self._floor * self._shared.floor_factor
         self._counts[:], self._notes[:] = counts, notes
         self._weights.load(np.asarray(weights))
         self._weights.refer_to(self._score_of_untried())
-        self._weights.set_costs(self._progress.costs(self._notes, self._counts, self._shared.current))
+        self._weights.set_floors(self._progress.floor_weights(self._notes, self._counts, self._shared.current))
         self._episodes = int(episodes)
         self._focused = [int(task) for task in focused]
 
@@ -375,7 +382,7 @@ class LearningProgress(Curriculum):
             "tasks": self.tasks,
             "progress": self._progress,
             "focus": self._weights.focus,
-            "floor": self._weights.floor,
+            "floor": self._floor,
             "signal": self._signal,
         }
 

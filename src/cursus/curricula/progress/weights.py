@@ -92,7 +92,7 @@ class TaskWeights:
         self.refresh_every = every if shared else 0
         """Results after which shared weights are computed again; 0 where each task's weight is its own."""
         self._tree = SumTree(size)
-        self._by_cost: SumTree | None = None
+        self._floors: SumTree | None = None  # None: equal shares
         self._reference = 1.0
         self._changed: list[IntArray] = []  # tasks with results that their weights do not know yet
         self._outdated = False
@@ -118,17 +118,17 @@ class TaskWeights:
         """Whether shared weights must be computed again before they are read."""
         return self._outdated and self.refresh_every == 1
 
-    def set(self, tasks: IntArray, scores: FloatArray, costs: FloatArray | None) -> None:
-        """Weigh some tasks by their scores, and their share of the floor by what an episode costs."""
+    def set(self, tasks: IntArray, scores: FloatArray, floors: FloatArray | None) -> None:
+        """Weigh some tasks by their scores, and in the floor by these weights."""
         self._tree.set(tasks, self.weight_of(scores, self._reference))
-        if costs is not None and self._by_cost is not None:
-            self._by_cost.set(tasks, 1.0 / costs)
+        if floors is not None and self._floors is not None:
+            self._floors.set(tasks, floors)
 
-    def set_costs(self, costs: FloatArray | None) -> None:
-        """Give every task its share of the floor."""
-        if costs is not None:
-            self._by_cost = self._by_cost or SumTree(self.size)
-            self._by_cost.set_all(1.0 / costs)
+    def set_floors(self, floors: FloatArray | None) -> None:
+        """Share the floor out by these weights of all tasks; equally if there are none."""
+        if floors is not None:
+            self._floors = self._floors or SumTree(self.size)
+            self._floors.set_all(floors)
 
     def set_all(self, scores: FloatArray, reference: float, shared: FloatArray | None) -> None:
         """Weigh every task, by its score over the `reference` of an untried one or by `shared` weights."""
@@ -161,7 +161,7 @@ class TaskWeights:
         tasks = self._tree.draw(point)
         floor = uniformly < self.floor
         if floor.any():
-            tasks[floor] = rng.integers(self.size)[floor] if self._by_cost is None else self._by_cost.draw(point[floor])
+            tasks[floor] = rng.integers(self.size)[floor] if self._floors is None else self._floors.draw(point[floor])
         return tasks if self.filled == self.size else tasks % self.filled
 
     @property
@@ -173,10 +173,10 @@ class TaskWeights:
         """The probabilities of all tasks, or of some, as if all existed."""
         weights = self._tree.weights if tasks is None else self._tree.weights[tasks]
         shares = (1.0 - self.floor) * weights / self._tree.total
-        if self._by_cost is None:
+        if self._floors is None:
             return shares + self.floor / self.size
-        costs = self._by_cost.weights if tasks is None else self._by_cost.weights[tasks]
-        return shares + self.floor * costs / self._by_cost.total
+        floors = self._floors.weights if tasks is None else self._floors.weights[tasks]
+        return shares + self.floor * floors / self._floors.total
 
     def filled_shares(self) -> FloatArray:
         """The probabilities of those that exist; they add up to 1."""

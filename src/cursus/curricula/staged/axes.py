@@ -60,7 +60,7 @@ class StagedAxes(Curriculum):
         check_kind("tasks", space, Product, "Product(size=[5, 9], enemies=[0, 1])")
         check_share("review", review, high=1 - 1e-6)
         super().__init__(space)
-        self._values = space.axes
+        self._values = space.values
         self._names = list(self._values) if axes is None else list(axes)
         self._settings = {"tasks": space, "gate": gate, "gates": gates, "axes": axes, "review": review}
         self._check_names(gates or {})
