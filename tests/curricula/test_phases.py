@@ -24,7 +24,7 @@ def test_what_is_known_of_tasks_is_what_the_present_phase_knows() -> None:
         statistics.released(episodes, curriculum.update(episodes))
     progress, sample = curriculum.progress_of(tasks), curriculum.task_sample()
     assert progress is not None
-    assert progress.tolist() == learning.scores().tolist()
+    assert progress.tolist() == learning.progress_of(np.arange(learning.tasks.size)).tolist()
     assert sample is not None
     assert sample.counts.tolist() == [6] * 4
     assert curriculum.explain_task(1) == learning.explain_task(1)

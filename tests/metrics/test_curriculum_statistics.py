@@ -128,12 +128,12 @@ def test_progress_by_label_is_the_average_of_the_scores_at_the_results() -> None
     for turn in range(60):
         episodes = cursus.Episodes.of([turn % 3 == 0], task=turn % 4, first_ticket=turn)
         statistics.released(episodes, curriculum.update(episodes))
-        label, score = curriculum.tasks.label(turn % 4), float(curriculum.scores()[turn % 4])
+        label, score = curriculum.tasks.label(turn % 4), float(curriculum.progress_of(np.array([turn % 4]))[0])
         averages[label] = averages[label] + 0.1 * (score - averages[label]) if label in averages else score
     metrics = statistics.report()
     for label, value in averages.items():
         assert metrics[f"{STATS}/per_label_lp_scores/{label}"] == pytest.approx(value)
-    assert metrics[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(curriculum.scores()[0])
+    assert metrics[f"{STATS}/tracked_task_lp_scores/task_0"] == pytest.approx(curriculum.progress_of(np.array([0]))[0])
     assert metrics[f"{STATS}/tracked_task_completions_this_epoch/task_2"] == 15
     loss = metrics[f"{STATS}/pool_lp_gini"] - metrics[f"{STATS}/task_probability_gini"]
     assert metrics[f"{STATS}/selectivity_loss_lp_to_prob"] == pytest.approx(loss)

@@ -151,14 +151,14 @@ class Pool(Curriculum):
         return self._inner.filled_weights()
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
-        """The scores of those `tasks` that are in the pool."""
+        """The progress on those `tasks` that are in the pool."""
         slots = self._slots_of(tasks)
         return np.where(slots < 0, np.nan, self._inner.progress_of(slots))
 
     def task_sample(self, most: int = 4096) -> TaskSample:
         """Members of the pool."""
         slots = some_of(self._filled, most)
-        scores, counts = self._inner.progress_of(slots), self._inner.counts[slots]
+        scores, counts = self._inner.scores()[slots], self._inner.counts[slots]
         return TaskSample(self._ids[slots], self.member_weights()[slots], scores, counts, self._filled)
 
     def _slots_of(self, tasks: IntArray) -> IntArray:

@@ -285,7 +285,7 @@ class ExpectedGain(Progress):
         return mean
 
     def restart(self, notes: FloatArray, counts: IntArray) -> FloatArray:
-        """These `notes` (all columns of some tasks) and `counts` as if only the newest results were known, all of them equal."""
+        """These `notes` (all columns of some tasks) and `counts` as if only the newest results were known, and all equal."""
         weight, age, *_ = self._table.rows(np.full(len(counts), _RESTART))
         line = self._line(notes, counts - notes[_FORGOTTEN])
         notes, newest = notes.copy(), line.mean[0]

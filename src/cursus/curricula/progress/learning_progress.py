@@ -115,7 +115,7 @@ class LearningProgress(Curriculum):
         if 2 * len(tried) > self.tasks.size:
             return self._progress.scores(self._notes, self._counts, self._shared.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
-        scores[tried] = self._progress.scores(self._notes[:, tried], self._counts[tried], self._shared.current)
+        scores[tried] = self._scores_of(tried)
         return scores
 
     def _untried(self) -> tuple[FloatArray, IntArray]:
@@ -125,6 +125,9 @@ class LearningProgress(Curriculum):
     def _score_of_untried(self) -> float:
         return float(self._progress.scores(*self._untried(), self._shared.current)[0])
 
+    def _scores_of(self, tasks: IntArray) -> FloatArray:
+        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._shared.current)
+
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The progress that the results of these `tasks` (ids) have shown."""
         return self._progress.measured(self._notes[:, tasks], self._counts[tasks], self._shared.current)
@@ -132,7 +135,7 @@ class LearningProgress(Curriculum):
     def task_sample(self, most: int = 4096) -> TaskSample:
         """All of them, or some chosen once and for all."""
         tasks = some_of(self.tasks.size, most)
-        return TaskSample(tasks, self._fresh().shares(tasks), self.progress_of(tasks), self._counts[tasks], self.tasks.size)
+        return TaskSample(tasks, self._fresh().shares(tasks), self._scores_of(tasks), self._counts[tasks], self.tasks.size)
 
     @property
     def score_bounds(self) -> tuple[float, float] | None:

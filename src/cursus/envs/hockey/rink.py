@@ -73,7 +73,7 @@ class Rink:
     """
 
     def __init__(self) -> None:
-        self._box2d = import_box2d()
+        self._box2d = import_box2d("hockey")
         # A body that sleeps remembers for how long it has been slow: one more thing that could outlive an episode.
         self._world = self._box2d.b2World(gravity=(0.0, 0.0), doSleep=False)
         self._build_walls()
