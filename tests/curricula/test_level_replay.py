@@ -12,6 +12,7 @@ from cursus.curricula import ACCEL, PLR, Learnability
 from cursus.curricula.learnability import learnability
 from cursus.curricula.scores import advantages_of, episode_score
 from cursus.errors import SettingsError, StateError, TaskError
+from cursus.metrics import CurriculumStatistics
 from cursus.randomness import TicketStream
 from cursus.tasks import Box, Discrete, Named, Product
 from cursus.types import RolloutScores
@@ -216,6 +217,12 @@ def test_states_of_other_settings_are_refused() -> None:
         PLR(4, score="score").load({**scored(PLR(10, score="score"), (9, 0.5)).state()})
     with pytest.raises(StateError):
         Learnability(10).load(big.state())
+
+
+def test_statistics_begin_before_anything_is_known() -> None:
+    for curriculum in (Learnability(10), PLR(10, score="score")):
+        assert curriculum.task_sample() is None
+        assert CurriculumStatistics(curriculum).report()
 
 
 # ---- ACCEL

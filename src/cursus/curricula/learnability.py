@@ -169,13 +169,15 @@ class Learnability(Curriculum):
 
     # ---- telling
 
-    def task_sample(self, most: int = 4096) -> TaskSample:
-        """Of the candidates, those with the newest results."""
+    def task_sample(self, most: int = 4096) -> TaskSample | None:
+        """Of the candidates, those with the newest results; None while there are none."""
+        if not self._known:
+            return None
         tasks = np.fromiter(self._known, dtype=np.int64, count=len(self._known))[::-1][:most]
         weights = np.full(len(tasks), (1.0 - self._share) / self.tasks.size)
         weights += np.isin(tasks, self._buffer) * (self._share / max(len(self._buffer), 1))
         counts = np.array([round(self._known[task][1]) for task in tasks.tolist()], dtype=np.int64)
-        return TaskSample(tasks, weights, self.progress_of(tasks), counts, max(len(self._known), 1))
+        return TaskSample(tasks, weights, self.progress_of(tasks), counts, len(self._known))
 
     def explain(self) -> str:
         """What is in the buffer, and when it is filled anew."""
