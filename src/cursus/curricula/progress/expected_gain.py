@@ -33,6 +33,7 @@ _CERTAIN, _OVER = 0.9, 0.5  # a task rises from here on, and until it is less ce
 _EDGES, _EDGE_PRIOR = (0.03, 0.97), 0.2  # below and above, a task counts as never or always solved
 _NEVER, _SOMETIMES, _ALWAYS = range(3)
 _BEGINNINGS = np.array([0.3, 0.7, 0.1])[:, None]  # how often a watched task of each kind begins to rise, where nothing is known
+_WITHIN = 100.0  # results by which a rise shows, where nothing is known
 _REHEARSED = 20.0  # times as much of the floor goes to what has been learned
 _BUSY = 0.2  # of the floor is left where all practice is of rising tasks
 _BUSY_PACE = 0.1  # per block of results
@@ -66,7 +67,7 @@ class Experience:
     @property
     def begin_within(self) -> FloatArray:
         """Results by which a rise would show, about."""
-        return 1.0 / np.where(self.rate > 0, self.rate, 1.0)
+        return 1.0 / np.where(self.rate > 0, self.rate, 1.0 / _WITHIN)
 
     def of(self, groups: IntArray) -> Experience:
         """That of the groups which tasks belong to."""
