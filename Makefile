@@ -56,6 +56,8 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/curricula.py
 	@$(BIN)/python benchmarks/learning_progress.py
 	@$(BIN)/python benchmarks/continuous.py
+	@$(BIN)/python benchmarks/staged.py
+	@$(BIN)/python benchmarks/arena.py --quick
 	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/hockey.py
