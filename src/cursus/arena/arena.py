@@ -21,7 +21,7 @@ from cursus.statistics import Estimate
 
 BASELINE = "uniform"
 """What all teachers are compared with."""
-TEACHERS = ("learning_progress", "uniform", "fast_slow", "bidirectional", "learnability", "staged")
+TEACHERS = ("learning_progress", "uniform", "fast_slow", "scatter", "bidirectional", "staged")
 """Who is compared unless it is said: ours, and of the others those that are best in real training."""
 WORLDS = tuple(name for name in (*REAL_WORLDS, *SIMULATED_WORLDS) if name not in LONG_WORLDS)
 """Where, unless it is said."""
