@@ -24,7 +24,10 @@ REPRS = [
     (cursus.Uniform(3), "Uniform(Discrete(3))"),
     (cursus.Uniform(1000, ids=range(100)), "Uniform(Discrete(1000), ids=[0, 1, 2, …, 99])"),
     (cursus.curricula.Trend(window=50), "Trend(window=50)"),
-    (cursus.LearningProgress(3, signal="return"), "LearningProgress(Discrete(3), progress=ExpectedGain(), focus=2.0, floor=0.3, signal='return')"),
+    (
+        cursus.LearningProgress(3, signal="return"),
+        "LearningProgress(Discrete(3), progress=ExpectedGain(), focus=2.0, floor=0.3, signal='return')",
+    ),
     (cursus.Staged(["walk", "run"]), "Staged(stages=['walk', 'run'])"),
     (
         cursus.Staged([cursus.Stage("walk", mixing=NoMixing()), "run"], gate=cursus.Wilson(threshold=0.6)),

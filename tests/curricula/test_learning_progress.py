@@ -7,6 +7,7 @@ import pytest
 
 import cursus
 import cursus.remote
+from cursus.curricula import ExpectedGain
 from cursus.errors import ResultError, SettingsError, StateError, TaskError
 
 
@@ -265,3 +266,22 @@ def test_the_default_finds_the_learnable_among_the_noise() -> None:
         curriculum.update(cursus.Episodes.of(luck < chances, task=tasks, first_ticket=first))
     assert np.minimum(practised[:8] / 300, 1).mean() > 0.75
     assert practised[16:].sum() < 0.25 * 4000
+
+
+@pytest.mark.parametrize("scale", [1e-165, 1e-30, 1.0, 1e90])
+def test_returns_of_any_scale_give_weights_that_are_numbers(scale: float) -> None:
+    curriculum, rng = cursus.LearningProgress(4, signal="return"), np.random.default_rng(0)
+    for turn in range(100):
+        episodes = cursus.Episodes.of([False] * 8, task=rng.integers(4, size=8), first_ticket=8 * turn)
+        episodes.returns[:] = rng.random(8) * scale
+        curriculum.update(episodes)
+    assert curriculum.weights().sum() == pytest.approx(1.0)
+    assert "nan" not in curriculum.explain()
+
+
+def test_expected_gain_with_odd_settings_is_refused_or_works() -> None:
+    with pytest.raises(SettingsError, match="windows=12"):
+        ExpectedGain(windows=12)  # type: ignore[arg-type]
+    curriculum = cursus.LearningProgress(3, progress=ExpectedGain(pace=1e9))
+    shown(curriculum, {task: flips(0.5, 60, seed=task) for task in range(3)})
+    assert curriculum.weights().sum() == pytest.approx(1.0)

@@ -84,6 +84,7 @@ def test_the_goal_of_an_empty_room_is_reached_by_walking_along_its_walls() -> No
         ({"level": "empty", "size": 4}, "from 5 to 16"),
         ({"level": "rooms", "rooms": 9}, "from 1 to 8"),
         ({"level": "empty", "key": False}, "only in the level door_key"),
+        ({"rooms": 3}, "means nothing in the level door_key"),
         ({"doors": 3}, "level, size, rooms, key"),
     ],
 )

@@ -79,6 +79,9 @@ class MiniGridEnv(gymnasium.Env[Any, Any]):
         key = given.pop("key", True)
         task = {**self._default, **given}
         self._env = self._level(task)
+        unread = "size" if task["level"] == "rooms" else "rooms"
+        if unread in given:
+            raise TaskError(f"{unread}={given[unread]!r:.40} means nothing in the level {task['level']}.")
         if key not in (True, False) or (not key and task["level"] != "door_key"):
             raise TaskError(f"key={key!r:.40} must be true or false, and false only in the level door_key.")
         seen, _ = self._env.reset(seed=int(self.np_random.integers(2**31)))

@@ -306,7 +306,7 @@ def _in_box(kind: Callable[[Box], Curriculum]) -> CurriculumFactory:
         if world.box is None:
             raise SettingsError(
                 f"{getattr(kind, '__name__', kind)} practises a continuous space, and this world has no box. Use the "
-                "worlds gate and cartpole of the arena, or a world of your own with a box."
+                "world gate, cartpole, lander or walker of the arena, or a world of your own with a box."
             )
         return kind(world.box)
 

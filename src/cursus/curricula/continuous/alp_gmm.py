@@ -98,7 +98,7 @@ class ALPGMM(MixtureTeacher):
         """Continue with the same history and mixture."""
         rest = {name: value for name, value in dict(state).items() if name != "history"}
         tasks, values = take(take(state, *rest, "history")[-1], "tasks", "values")
-        if len(tasks) != len(values) or len(tasks) != min(int(rest["results"]), len(self._results_before)):
+        if len(tasks) != len(values) or len(tasks) != min(int(rest.get("results", -1)), len(self._results_before)):
             raise StateError(f"this state has a history of {len(tasks):,} results: it is of other settings.")
         super().load(rest)
         known = slice(len(tasks))

@@ -26,6 +26,7 @@ _LENGTH_PACE = 0.05
 # Measured on the worlds of benchmarks/learning_progress.py; a factor of two more or less changes little.
 _MOVING = 0.5  # how likely it is beforehand that a task moves
 _LEAST_NOISE = 1e-9
+_SUREST = 1.0 - 1e-12
 _NOISE_PRIOR = 2.0  # results' worth of what is known about the noise of other tasks
 _LOOKAHEAD = 0.25  # of a window: what is left to the ceiling is not gained sooner
 _CENSORED = 0.3  # of a rise goes on unseen where graded results have reached the ceiling
@@ -139,7 +140,7 @@ class ExpectedGain(Progress):
     Returns are measured on each task's own range, so that a task with small ones counts as much as any other.
 
     Args:
-        windows: results over which a line looks back, from fast to slow: four or more numbers from 2 to 10,000 (default 12,
+        windows: results over which a line looks back, from fast to slow: three or more numbers from 2 to 10,000 (default 12,
             50, 200, 800).
         pace: how much of its range a task moves within a window when it moves, above 0 (default 0.25).
         patience: watched tasks after which experience outweighs what is expected beforehand, above 0 (default 10).
@@ -148,10 +149,15 @@ class ExpectedGain(Progress):
     focus, floor = 2.0, 0.3
 
     def __init__(self, *, windows: Sequence[int] = (12, 50, 200, 800), pace: float = 0.25, patience: float = 10.0) -> None:
-        for window in windows:
+        for window in windows if isinstance(windows, Sequence) else ():
             check_count("windows", window, low=2)
-        if len(windows) < 3 or list(windows) != sorted(set(windows)) or windows[-1] > _LONGEST_WINDOW:
-            raise SettingsError(f"windows={list(windows)} must be three or more rising numbers up to {_LONGEST_WINDOW:,}.")
+        if (
+            not isinstance(windows, Sequence)
+            or len(windows) < 3
+            or list(windows) != sorted(set(windows))
+            or windows[-1] > _LONGEST_WINDOW
+        ):
+            raise SettingsError(f"windows={windows!r} must be three or more rising numbers up to {_LONGEST_WINDOW:,}.")
         check_positive("pace", pace)
         check_positive("patience", patience)
         self._windows, self._pace, self.patience = tuple(int(each) for each in windows), float(pace), float(patience)
@@ -236,7 +242,7 @@ class ExpectedGain(Progress):
         if not scale.bounded:
             width = notes[_HIGH] - notes[_LOW]
             width = np.where(width > 0, width, 1.0)
-            mean, slope, scatter, origin = mean / width, slope / width, scatter / width**2, (origin - notes[_LOW]) / width
+            mean, slope, scatter, origin = mean / width, slope / width, scatter / width / width, (origin - notes[_LOW]) / width
         worth = np.where(counts > 0, worth, 0.0)
         mean = mean + origin
         noise = self._noise(mean[_SQUARED], scatter, worth[_SQUARED], scale)
@@ -245,7 +251,7 @@ class ExpectedGain(Progress):
         error = np.where(remembered < _FEWEST, np.inf, error)
         known = np.minimum(self._widths, np.maximum(remembered, _FEWEST))
         usual = (self._pace / known) ** 2
-        belief = usual / (usual + error * error)
+        belief = np.minimum(usual / (usual + error * error), _SUREST)
         moves = _posterior(0.5 * (np.log1p(-belief) + belief * np.minimum((slope / error) ** 2, 1e3)))
         shrunk = slope * belief
         ceiling = (1.0 - np.clip(mean + slope * line.age, 0.0, 1.0)) / (_LOOKAHEAD * known)
@@ -306,7 +312,7 @@ class ExpectedGain(Progress):
         reading = self.read(notes, counts, scale)
         width = 1.0 if scale.bounded else float(note[_HIGH] - note[_LOW])
         level = float(self.levels(notes, counts)[0])
-        text = f"{'success' if scale.bounded else 'return'} {level:.2f}"
+        text = f"success {level:.2f}" if scale.bounded else f"return {level:.4g}"
         if count - note[_FORGOTTEN] < _FEWEST:
             return f"{text}, too few results for a trend"
         if max(reading.rises[0], reading.falls[0]) > _CERTAIN:

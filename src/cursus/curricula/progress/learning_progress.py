@@ -332,19 +332,20 @@ class LearningProgress(Curriculum):
 
     def status(self) -> dict[str, list[dict[str, Any]]]:
         """The leading tasks."""
-        weights, levels, scores = self.weights(), self.levels(), self.scores()
-        leading = np.argsort(-weights[: self._weights.filled], kind="stable")[: 2 * _NAMED].tolist()
+        weights = self.weights()
+        leading = np.argsort(-weights[: self._weights.filled], kind="stable")[: 2 * _NAMED]
+        levels = self._progress.levels(self._notes[:, leading], self._counts[leading])
         return {
             "tasks": [
                 {
                     "task": task,
                     "name": self.tasks.name(task),
                     "episodes": int(self._counts[task]),
-                    "level": round(float(levels[task]), 4),
-                    "progress": round(float(scores[task]), 6),
+                    "level": round(float(level), 4),
+                    "progress": round(float(score), 6),
                     "share": round(float(weights[task]), 4),
                 }
-                for task in leading
+                for task, level, score in zip(leading.tolist(), levels, self._scores_of(leading), strict=True)
             ]
         }
 
