@@ -30,7 +30,7 @@ def test_curricula_of_a_continuous_space_practise_the_box_of_a_world(curriculum:
     for name in ("gate", "cartpole"):
         world = REAL_WORLDS[name]()
         assert make_curriculum(curriculum, world, world.episodes).tasks is world.box
-    with pytest.raises(SettingsError, match="this world has no box. Use the worlds gate and cartpole"):
+    with pytest.raises(SettingsError, match="this world has no box. Use the world gate, cartpole"):
         make_curriculum(curriculum, REAL_WORLDS["keys"](), 100)
 
 
