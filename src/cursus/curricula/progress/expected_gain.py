@@ -23,10 +23,10 @@ _LONGEST_WINDOW = 10_000
 _FAR_OUT, _RANGE_KNOWN = 2.0, 16  # a return so many ranges outside of what 16 others have shown counts as that far
 _LENGTH_PACE = 0.05
 
-# Measured on the worlds of benchmarks/learning_progress.py; a factor of two more or less changes little.
+# Chosen on the worlds of benchmarks/learning_progress.py and of the arena: docs/decisions.md says what was tried.
 _MOVING = 0.5  # how likely it is beforehand that a task moves
 _LEAST_NOISE = 1e-9
-_SUREST = 1.0 - 1e-12
+_SUREST = 1.0 - 1e-12  # a belief of 1 has no logarithm of doubt
 _NOISE_PRIOR = 2.0  # results' worth of what is known about the noise of other tasks
 _LOOKAHEAD = 0.25  # of a window: what is left to the ceiling is not gained sooner
 _CENSORED = 0.3  # of a rise goes on unseen where graded results have reached the ceiling
