@@ -336,7 +336,7 @@ def test_phases_can_be_added_and_made_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "complaint"),
     [
-        (lambda: cursus.LearningProgress(9, focus=2.0), "stays for a whole run"),
+        (lambda: cursus.LearningProgress(9, focus=5.0), "stays for a whole run"),
         (lambda: cursus.LearningProgress(10), "tasks.n is 10, the run has 9"),
         (lambda: cursus.Uniform(9), "not those of the run"),
     ],
