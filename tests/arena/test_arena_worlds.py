@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
 
 import cursus
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS, TrainingWorld, find_arena_world
-from cursus.errors import SettingsError
+from cursus.errors import MissingExtra, SettingsError
 from cursus.sim.students import COIN, IMPOSSIBLE, LEARNABLE, MASTERED
 from cursus.sim.worlds import CURRICULA, IN_BOX, make_curriculum
 from cursus.tasks import Named
@@ -82,3 +84,11 @@ def test_an_order_that_does_not_fit_is_refused() -> None:
 @pytest.mark.parametrize("name", SIMULATED_WORLDS)
 def test_simulated_worlds_can_be_made(name: str) -> None:
     assert find_arena_world(name).learnable.any()
+
+
+def test_a_library_that_a_world_needs_is_missed_before_anything_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith(("minigrid", "cursus.envs.minigrid"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    with pytest.raises(MissingExtra, match=r"minigrid is not installed.*cursus-rl\[minigrid\]"):
+        find_arena_world("minigrid")

@@ -155,6 +155,8 @@ def _kind_of_cartpole(params: Mapping[str, float]) -> int:
 
 def minigrid_world() -> TrainingWorld:
     """MiniGrid's empty rooms, doors with keys and chains of rooms, among doors whose key is missing."""
+    import cursus.envs.minigrid  # noqa: F401 – a missing library is named before anything is trained
+
     levels = {f"{level} {size}": {"level": level, "size": size} for level, size in _GRIDS}
     levels |= {f"rooms {rooms}": {"level": "rooms", "rooms": rooms} for rooms in (2, 3, 4)}
     levels |= {f"locked {size}": {"level": "door_key", "size": size, "key": False} for size in (5, 6, 7, 8)}
