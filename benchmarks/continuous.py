@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cursus
-from cursus.curricula import ALPGMM, RIAC, CovarGMM, Pool, Regions, Uniform
+from cursus.curricula import ALPGMM, CURROT, RIAC, CovarGMM, Pool, Regions, Uniform
 from cursus.randomness import Purpose, TicketStream
 from cursus.tasks import Box
 from reporting import Figures, main, table
@@ -141,6 +141,7 @@ TEACHERS: dict[str, Callable[[Box], cursus.Curriculum]] = {
     "alp_gmm": ALPGMM,
     "covar_gmm": CovarGMM,
     "riac": RIAC,
+    "currot": CURROT,
 }
 
 

@@ -379,6 +379,12 @@ THINGS = {
     "CovarGMM": lambda _: cursus.curricula.CovarGMM(Box(0.0, 1.0), random_share=0.1, absolute=True, signal="return"),
     "ADR": lambda _: cursus.curricula.ADR(Box(0.0, 1.0), start=[0.25], step=0.2, queue_size=5, threshold_high=0.9),
     "RIAC": lambda _: cursus.curricula.RIAC(Box(0.0, 1.0), max_region_size=100, split_attempts=9, min_range=0.1, seed=2),
+    "CURROT": lambda _: cursus.curricula.CURROT(
+        Box(0.0, 1.0), target=Box(0.9, 1.0), start=[0.25], delta=0.7, particles=30, seed=2
+    ),
+    "ReverseCurriculum": lambda _: cursus.curricula.ReverseCurriculum(
+        Product(x=range(4), y=range(4)), start=[{"x": 3, "y": 3}, 0], r_min=0.2, edits=2, episodes_per_round=50
+    ),
     "ACCEL": lambda _: cursus.curricula.ACCEL(50, edits=3, score="value_l1", buffer_size=9, staleness=0.5),
     "EXP3S": lambda _: cursus.curricula.EXP3S(5, epsilon=0.05, eta=0.001, signal="return"),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),

@@ -249,11 +249,20 @@ def test_infos_reach_sb3_as_the_environments_gave_them() -> None:
     envs.close()
 
 
+class Lasting(Corridor):
+    """Episodes of just `longest` steps."""
+
+    def reset(self, **more: Any) -> Any:
+        _, info = super().reset(**more)
+        self.left = self.length = self.longest
+        return self._look(), info
+
+
 def test_a_reset_that_brings_a_decision_begins_nothing_stale() -> None:
     gate = cursus.Window(threshold=0.5, window=3, min_episodes=3, early=None, trend=None)
     taught = cursus.Staged(["a", "b"], gate=gate, mixing=cursus.curricula.NoMixing())
     lengths = iter([99, 1, 1, 1])
-    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Corridor(longest=next(lengths)))] * 4), taught)
+    envs = CurriculumVecEnvWrapper(DummyVecEnv([lambda: TaskHolder(Lasting(longest=next(lengths)))] * 4), taught)
     envs.reset()
     while envs.teacher.counts.finished < 12:  # short wins wait for the long episode that began before them
         envs.step(np.zeros(4, dtype=int))

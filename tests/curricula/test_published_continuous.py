@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cursus import Episodes
-from cursus.curricula import ADR, ALPGMM, RIAC, CovarGMM
+from cursus.curricula import ADR, ALPGMM, CURROT, RIAC, CovarGMM
 from cursus.curricula.continuous._box_teacher import proportional, standard_normals
 from cursus.curricula.continuous._mixture import GaussianMixture, fit, fit_best
 from cursus.curricula.continuous.riac import progress
@@ -240,7 +240,7 @@ def test_thresholds_in_the_wrong_order_are_refused() -> None:
 # ---- all of them
 
 
-@pytest.mark.parametrize("kind", [ADR, ALPGMM, CovarGMM, RIAC])
+@pytest.mark.parametrize("kind", [ADR, ALPGMM, CURROT, CovarGMM, RIAC])
 def test_other_spaces_and_states_are_refused_by_name(kind: Any) -> None:
     with pytest.raises(SettingsError, match=f"{kind.__name__} draws points of a Box.*Use Regions"):
         kind(Product(size=range(5)))

@@ -186,6 +186,17 @@ CURRICULA = {
     "ADR": lambda: cursus.curricula.ADR(cursus.tasks.Box([0, 0], [1, 2]), start=[0, 1]),
     "RIAC": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], [1, 2])),
     "RIAC, small regions": lambda: cursus.curricula.RIAC(cursus.tasks.Box([0, 0], 1), max_region_size=20, min_range=0.3),
+    "CURROT": lambda: cursus.curricula.CURROT(cursus.tasks.Box([0, 0], [1, 2]), particles=30, candidates=20),
+    "CURROT, to points": lambda: cursus.curricula.CURROT(
+        cursus.tasks.Box(0, 1), target=[[0.9], [1.0]], start=cursus.tasks.Box(0, 0.2), signal="return", particles=20
+    ),
+    "reverse curriculum": lambda: cursus.curricula.ReverseCurriculum(
+        60, start=10, new_starts=20, old_starts=10, episodes_per_round=45
+    ),
+    "reverse curriculum in a box": lambda: cursus.curricula.ReverseCurriculum(
+        cursus.tasks.Box([0, 0], 1), start=[0.5, 0.5], new_starts=20, old_starts=0, episodes_per_round=70
+    ),
+    "reverse curriculum, one task": lambda: cursus.curricula.ReverseCurriculum(1, start=0, episodes_per_round=9),
     "ACCEL in a box": lambda: cursus.curricula.ACCEL(cursus.tasks.Box([0, 0], [1, 2]), score="learnability", buffer_size=20),
     "sequence": lambda: cursus.Phases(
         [

@@ -2,7 +2,7 @@
 
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
-from cursus.curricula.continuous import ADR, ALPGMM, RIAC, CovarGMM, Regions
+from cursus.curricula.continuous import ADR, ALPGMM, CURROT, RIAC, CovarGMM, Regions
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -21,6 +21,7 @@ from cursus.curricula.progress import (
     Scatter,
     Trend,
 )
+from cursus.curricula.reverse import ReverseCurriculum
 from cursus.curricula.staged import (
     AdaptiveMixing,
     EProcess,
@@ -45,6 +46,7 @@ __all__ = [
     "ACCEL",
     "ADR",
     "ALPGMM",
+    "CURROT",
     "EXP3S",
     "PLR",
     "RIAC",
@@ -75,6 +77,7 @@ __all__ = [
     "Progress",
     "Regions",
     "Rehearsal",
+    "ReverseCurriculum",
     "Scatter",
     "Stage",
     "Staged",

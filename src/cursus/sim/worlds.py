@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from cursus.curricula import (
     ALPGMM,
+    CURROT,
     EXP3S,
     PLR,
     RIAC,
@@ -318,6 +319,7 @@ IN_BOX: Mapping[str, CurriculumFactory] = {
     "alp_gmm": _in_box(ALPGMM),
     "covar_gmm": _in_box(CovarGMM),
     "riac": _in_box(RIAC),
+    "currot": _in_box(CURROT),
     "uniform_box": _in_box(Uniform),
 }
 """Those of the curricula that practise the box of a world. `uniform_box` is what the others are to be compared with: a box has
@@ -342,8 +344,8 @@ CURRICULA: Mapping[str, CurriculumFactory] = {
     **IN_BOX,
 }
 """Curricula by name. `pool` holds 200 tasks, or all where there are fewer. `plr` scores tasks by the errors of a critic in real
-training, and by learnability where there is none. `regions`, `alp_gmm`, `covar_gmm`, `riac` and `uniform_box` practise the box
-of a world that has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the first episode on."""
+training, and by learnability where there is none. `regions`, `alp_gmm`, `covar_gmm`, `riac`, `currot` and `uniform_box` are for
+the box of a world that has one. `hardest` is no curriculum at all: the tasks of the greatest depth alone, from the start."""
 
 
 CurriculumLike: TypeAlias = str | Curriculum | type[Curriculum] | CurriculumFactory

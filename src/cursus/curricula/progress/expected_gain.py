@@ -15,8 +15,8 @@ from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray, Tree
 
-_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _LEARNED, _SQUARES = range(9)
-_LINES = 9  # here the sums of every window begin, and after them their sums by age
+_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _BASE, _LEARNED, _SQUARES = range(10)
+_LINES = 10  # here the sums of every window begin, and after them their sums by age
 _SQUARED, _LEVEL = 1, 2  # the windows whose scatter is known, and whose mean says where a task stands
 _FEWEST = 4  # results that a line needs
 _LONGEST_WINDOW = 10_000
@@ -33,7 +33,7 @@ _CENSORED = 0.3  # of a rise goes on unseen where graded results have reached th
 _CERTAIN, _OVER = 0.9, 0.5  # a task rises from here on, and until it is less certain than this
 _EDGES, _EDGE_PRIOR = (0.03, 0.97), 0.2  # below and above, a task counts as never or always solved
 _NEVER, _SOMETIMES, _ALWAYS = range(3)
-_BEGINNINGS = np.array([0.3, 0.7, 0.1])[:, None]  # how often a watched task of each kind begins to rise, where nothing is known
+_BEGINNINGS = np.array([0.3, 0.65, 0.1])[:, None]  # how often a watched task of each kind begins to rise beforehand
 _WITHIN = 100.0  # results by which a rise shows, where nothing is known
 _REHEARSED = 20.0  # times as much of the floor goes to what has been learned
 _BUSY = 0.2  # of the floor is left where all practice is of rising tasks
@@ -133,9 +133,9 @@ class ExpectedGain(Progress):
     shows the same, and so it ends; it is counted by step, because what fails slowly costs more to watch. A task that falls
     forgets what was before, and may rise again.
 
-    **The floor.** What is drawn whatever the scores are is shared out by steps, and twenty times as much of it goes to what has
-    risen before: a policy that no longer practises something forgets it. While all practice is of rising tasks, a fifth of
-    the floor is enough.
+    **The floor.** What is drawn whatever the scores are is shared out by steps, and up to twenty times as much of it goes to
+    what has risen before, by how much it rose: a policy that no longer practises something forgets it. While all practice is
+    of rising tasks, a fifth of the floor is enough.
 
     Returns are measured on each task's own range, so that a task with small ones counts as much as any other.
 
@@ -172,7 +172,7 @@ class ExpectedGain(Progress):
 
     def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
         """All results get one episode older; the new one has the age 0."""
-        origin, low, high, length, forgotten, changed, rising, learned, squares, *lines = notes
+        origin, low, high, length, forgotten, changed, rising, base, learned, squares, *lines = notes
         first = counts == 1
         origin, low, high = either(first, values, origin), either(first, values, low), either(first, values, high)
         far = _FAR_OUT * (high - low)
@@ -185,7 +185,7 @@ class ExpectedGain(Progress):
         sums, aged = lines[:windows], lines[windows:]
         squares = self._discounts[_SQUARED] * squares + value * value
         return (
-            *(origin, low, high, length, forgotten, changed, rising, learned, squares),
+            *(origin, low, high, length, forgotten, changed, rising, base, learned, squares),
             *(discount * total + value for discount, total in zip(self._discounts, sums, strict=True)),
             *(discount * (old + total) for discount, old, total in zip(self._discounts, aged, sums, strict=True)),
         )
@@ -397,7 +397,9 @@ class Watch(PooledEvidence):
         self._busy = self._busy + _BUSY_PACE * (share - self._busy)
         found[_RISING] = rising
         found[_CHANGED] = np.where(np.maximum(reading.rises, reading.falls) > _CERTAIN, results, found[_CHANGED])
-        found[_LEARNED] = np.maximum(found[_LEARNED], np.where(rising, np.clip(reading.mean[_SQUARED], 0.0, 1.0), 0.0))
+        found[_BASE] = np.where(begun, reading.mean[_LEVEL], found[_BASE])
+        risen = np.clip((reading.mean[_SQUARED] - found[_BASE]) / np.maximum(1.0 - found[_BASE], _LEAST_LEFT), 0.0, 1.0)
+        found[_LEARNED] = np.maximum(found[_LEARNED], np.where(rising, risen * risen, 0.0))
         falling = reading.falls > _CERTAIN
         if falling.any():
             found[:, falling] = self._measure.restart(found[:, falling], results[falling])

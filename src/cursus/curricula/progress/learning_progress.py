@@ -51,7 +51,7 @@ class LearningProgress(Curriculum):
     >>> for n in range(60):
     ...     _ = curriculum.update(Episodes.of([False, True, n >= 30 and n % 2], task=[0, 1, 2], first_ticket=3 * n))
     >>> [round(float(weight), 2) for weight in curriculum.weights()]
-    [0.04, 0.03, 0.93]
+    [0.09, 0.07, 0.84]
     """
 
     def __init__(
