@@ -11,6 +11,7 @@ import pytest
 
 import cursus
 from cursus.errors import SettingsError, StateError
+from cursus.randomness import TicketStream
 from cursus.types import Decision
 
 QUICK = cursus.Wilson(threshold=0.6, window=40, min_episodes=10, demote=0.3, demote_after=30, cooldown=20)
@@ -435,3 +436,38 @@ def test_there_is_nothing_to_rehearse_in_one_stage_alone() -> None:
     room.play(100, 1.0)
     assert room.curriculum.graduated
     assert [each.kind for each in room.decisions] == ["graduation", "completion"]
+
+
+GATES = [
+    cursus.Wilson(threshold=0.8),
+    cursus.Wilson(threshold=0.6, window=30, min_episodes=5, demote=0.3, demote_after=60),
+    cursus.Wilson(threshold=0.7, independent=True),
+    cursus.curricula.Window(threshold=0.7),
+    cursus.curricula.EProcess(threshold=0.7),
+]
+
+
+@pytest.mark.parametrize("gate", GATES, ids=repr)
+@pytest.mark.parametrize(
+    "watch", [{}, {"forgetting": None}, {"forgetting": cursus.curricula.ForgettingWatch(demote=True)}], ids=str
+)
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.75, 0.97])
+def test_many_results_at_once_are_as_one_by_one(gate: cursus.curricula.Gate, watch: dict[str, Any], rate: float) -> None:
+    """Decisions, and every bit of the state; results come in runs, and earlier stages are forgotten."""
+    rng = np.random.default_rng(3)
+    pairs = [cursus.Staged(["a", "b", "c"], gate=gate, start="b", **watch) for _ in range(2)]
+    decisions: list[list[str]] = [[], []]
+    ticket = 0
+    for count in (100, 5000, 300, 700, 9000, 257, 20_000):
+        draw = pairs[0].sample(TicketStream(0, ticket, count))
+        pairs[1].restore_draws(pairs[0].draw_state())
+        chance = np.where(np.arange(count) < 2 * count // 3, rate, rate / (1 + 4 * (draw.tasks < 2)))
+        won = rng.random(count) < chance
+        won = np.where(rng.random(count) < 0.3, np.roll(won, 1), won)
+        episodes = cursus.Episodes.of(won, task=draw.tasks, tag=draw.tags, first_ticket=ticket)
+        decisions[0] += [f"{each.ticket} {each.text}" for each in pairs[0].update(episodes)]
+        for start in range(0, count, 100):
+            decisions[1] += [f"{each.ticket} {each.text}" for each in pairs[1].update(episodes[start : start + 100])]
+        ticket += count
+        assert decisions[0] == decisions[1]
+        np.testing.assert_equal(pairs[0].state(), pairs[1].state())

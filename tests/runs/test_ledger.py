@@ -7,8 +7,11 @@ import multiprocessing
 import os
 import resource
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
+import numpy as np
 import pytest
 
 import cursus
@@ -237,3 +240,124 @@ def test_a_signal_in_the_middle_of_a_write_doubles_nothing(tmp_path: Path, monke
     monkeypatch.setattr(os, "write", write)
     ledger.close()
     assert numbers(tmp_path / "run") == list(range(20))
+
+
+LARGE = {
+    "ticket": np.arange(10**12, 10**12 + 3000),
+    "success": np.arange(3000) % 3 == 0,
+    "return": np.linspace(-1.0, 1.0, 3000),
+    "length": np.full(3000, 7),
+    "score": np.where(np.arange(3000) % 2, 0.5, 0.25),
+    "env": np.where(np.arange(3000) % 2, 2**62, -(2**62)),
+}
+
+
+def as_in_a_line(columns: dict[str, np.ndarray]) -> dict[str, list]:
+    return {name: (column.astype(int) if column.dtype == bool else column).tolist() for name, column in columns.items()}
+
+
+def with_large_events(run: Path) -> Ledger:
+    ledger = Ledger.create(run, CONFIG)
+    for number in range(4):
+        ledger.write("finish", {"number": number, **LARGE})
+        ledger.write("note", {"value": number})
+    ledger.flush()
+    return ledger
+
+
+def test_large_columns_come_back_from_their_binary_file(tmp_path: Path) -> None:
+    with_large_events(tmp_path / "run").close()
+    large = [event for event in read_events(tmp_path / "run") if event["event"] == "finish"]
+    for number, event in enumerate(large):
+        assert {name: event[name] for name in LARGE} == as_in_a_line(LARGE)
+        assert (event["number"], "columns" in event) == (number, False)
+    assert RunFolder(tmp_path / "run").events.stat().st_size < 5_000
+    assert (RunFolder(tmp_path / "run").columns.stat().st_mode & 0o777) == 0o600
+
+
+@pytest.mark.parametrize("count", [1023, 1024])
+def test_columns_in_a_line_and_in_binary_read_alike(tmp_path: Path, count: int) -> None:
+    written = Ledger.create(tmp_path / "run", CONFIG)
+    columns = {name: column[:count] for name, column in LARGE.items()}
+    written.write("finish", columns)
+    written.close()
+    (event,) = read_events(tmp_path / "run")
+    assert {name: event[name] for name in LARGE} == as_in_a_line(columns)
+    assert RunFolder(tmp_path / "run").columns.exists() == (count >= 1024)
+
+
+def flip(path: Path, at: int) -> None:
+    damaged = bytearray(path.read_bytes())
+    damaged[at] ^= 1
+    path.write_bytes(damaged)
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda path: flip(path, 20_000), lambda path: os.truncate(path, 100), lambda path: path.unlink()]
+)
+def test_damaged_columns_are_an_event_that_is_missing(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    with_large_events(tmp_path / "run").close()
+    harm(RunFolder(tmp_path / "run").columns)
+    with pytest.warns(LedgerWarning, match="damaged or missing"):
+        found = [event["event"] for event in read_events(tmp_path / "run")]
+    assert found.count("note") == 4
+    assert found.count("finish") < 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": -1},
+        {"at": 2**62},
+        {"bytes": 2**40},
+        {"of": [["ticket", "O", 1, 0]]},
+        {"of": [["ticket", "<i8", 2**50, 0]]},
+        {"of": [["ticket"]]},
+        {"of": 3},
+        {"crc": 7},
+    ],
+)
+def test_a_line_that_names_columns_which_cannot_be_is_damaged(tmp_path: Path, wrong: dict) -> None:
+    with_large_events(tmp_path / "run").close()
+    events = RunFolder(tmp_path / "run").events
+    first, *others = events.read_bytes().splitlines(keepends=True)
+    event = json.loads(first)
+    event["columns"] |= wrong
+    del event["crc"]
+    body = json.dumps(event, separators=(",", ":"))[:-1].encode()
+    events.write_bytes(b'%b,"crc":"%08x"}\n' % (body, crc32(body)) + b"".join(others))
+    with pytest.warns(LedgerWarning, match="event 0 .* is damaged or missing"):
+        assert next(iter(read_events(tmp_path / "run")))["n"] == 1
+
+
+def test_columns_whose_line_was_not_written_are_passed_over(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with_large_events(run).close()
+    with RunFolder(run).columns.open("ab") as file:
+        file.write(b"\1" * 777)  # killed between the two files
+    ledger, _ = Ledger.reopen(run)
+    ledger.write("finish", LARGE)
+    ledger.close()
+    *_, last = read_events(run)
+    assert last["ticket"] == LARGE["ticket"].tolist()
+
+
+def test_large_columns_on_a_full_disk_are_written_later(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    ledger = Ledger.create(tmp_path / "run", CONFIG)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))
+        for number in range(3):
+            ledger.write("finish", {"number": number, **LARGE})
+            with pytest.raises(LedgerError, match="Nothing is lost"):
+                ledger.flush()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        ledger.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+        ledger.close()
+    found = list(read_events(tmp_path / "run"))
+    assert [event["number"] for event in found] == [0, 1, 2]
+    assert all(event["return"] == LARGE["return"].tolist() for event in found)

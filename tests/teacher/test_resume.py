@@ -18,7 +18,23 @@ import pytest
 
 import cursus
 from cursus.adapters.gymnasium import CurriculumEnv
-from cursus.curricula import ADR, ALPGMM, EXP3S, PLR, RIAC, TSCL, CovarGMM, League, Learnability, Phase, Phases, Pool, Regions
+from cursus.curricula import (
+    ADR,
+    ALPGMM,
+    CURROT,
+    EXP3S,
+    PLR,
+    RIAC,
+    TSCL,
+    CovarGMM,
+    League,
+    Learnability,
+    Phase,
+    Phases,
+    Pool,
+    Regions,
+    ReverseCurriculum,
+)
 from cursus.curricula.staged.mixing import ForgettingWatch
 from cursus.errors import (
     CheckpointWarning,
@@ -56,6 +72,8 @@ CURRICULA: dict[str, Callable[[], cursus.Curriculum]] = {
     "covar_gmm": lambda: CovarGMM(cursus.tasks.Box(0, 1), fit_rate=20, components=[1, 3]),
     "adr": lambda: ADR(cursus.tasks.Box([0, 0], 1), queue_size=3, threshold_high=0.4),
     "riac": lambda: RIAC(cursus.tasks.Box([0, 0], 1), max_region_size=20),
+    "currot": lambda: CURROT(cursus.tasks.Box([0, 0], 1), target=[1.0, 1.0], particles=20, candidates=10),
+    "reverse": lambda: ReverseCurriculum(30, start=3, new_starts=9, old_starts=4, edits=2),
     "mixture": lambda: cursus.Mixture(cursus.Uniform(30), cursus.LearningProgress(30), share=0.3),
     "phases": lambda: Phases([Phase("first", cursus.Uniform(9), episodes=50), Phase("then", cursus.LearningProgress(9))]),
     "league": lambda: League(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from cursus._files import open_regular
 from cursus.errors import CursusError, LedgerError
 from cursus.runs import RunFolder, holds_run, is_open
+from cursus.runs.columns import ColumnReader
 
 _DEEPEST = 3
 _TAIL_BYTES = 1 << 17
@@ -65,7 +67,7 @@ def _summary(path: Path) -> RunSummary:
         folder.read_config()
         status = folder.read_status()
         stage, standing = _stage(status["tables"])
-        last, won = _tail(folder.events)
+        last, won = _tail(folder)
         return RunSummary(
             run=str(path),
             state=_state(folder, standing, last),
@@ -106,11 +108,16 @@ def _stage(tables: Any) -> tuple[str | None, str]:
     return None, ""
 
 
-def _tail(path: Path) -> tuple[str, list[bool]]:
+def _tail(folder: RunFolder) -> tuple[str, list[bool]]:
     """The kind of the last event, and the newest results, from the end of the file alone."""
-    events = _last_lines(path)
-    won = [bool(each) for event in events for each in event.get("success", ())]
-    return (str(events[-1].get("event", "")) if events else ""), won[-_RECENT:]
+    events, won = _last_lines(folder.events), deque[bool]()
+    with ColumnReader(folder.columns) as reader:
+        for event in reversed(events):
+            whole = reader.expand(event) or {}
+            won.extendleft(bool(each) for each in whole.get("success", ())[: -_RECENT - 1 : -1])
+            if len(won) >= _RECENT:
+                break
+    return (str(events[-1].get("event", "")) if events else ""), list(won)[-_RECENT:]
 
 
 def _last_lines(path: Path) -> list[dict[str, Any]]:

@@ -53,6 +53,12 @@ class Curriculum(ABC):
         self.was_taught = False
         """Whether a teacher that is closed by now has assigned tasks of this curriculum: it keeps what it has learned."""
 
+    def move_here(self) -> None:
+        """Be of this process: for who sent it here on purpose, to a teacher that decides instead of one where it was made."""
+        self._process = os.getpid()
+        for part in self.parts():
+            part.move_here()
+
     def claim(self, owner: object) -> None:
         """Belong to one teacher, `owner`. A second one is refused: two authorities over one curriculum would drift apart."""
         if self._process != os.getpid():

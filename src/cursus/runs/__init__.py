@@ -10,6 +10,7 @@ from cursus.runs.ledger import (
     is_open,
     read_decisions,
     read_events,
+    read_notes,
     valid_spans,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "is_open",
     "read_decisions",
     "read_events",
+    "read_notes",
     "valid_spans",
 ]

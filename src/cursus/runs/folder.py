@@ -4,6 +4,7 @@ A run folder holds::
 
     config.json     the settings, written once
     events.jsonl    one JSON object per line: assignments, results, decisions
+    events.bin      the columns of events with a thousand entries or more, which the lines name; only where there are such
     status.json     how things stand, replaced about once a second: for looking at a run from outside
     checkpoints/    the newest checkpoints: two that hold a student, if there are any, and two others
 """
@@ -19,6 +20,9 @@ from cursus.errors import LedgerError
 SCHEMA = 3
 """The version of what is written here; a run of another one is refused."""
 
+COLUMNS = "events.bin"
+"""The name of the file of columns."""
+
 _CONFIG: dict[Any, Shape] = {"seed": int, "max_lag": int | None, "ahead": int, "curriculum": dict}
 _TICKETS: dict[Any, Shape] = dict.fromkeys(("assigned", "finished", "lost", "withdrawn", "in_flight"), int)
 _STATUS: dict[Any, Shape] = {"curriculum": str, "tickets": _TICKETS, "explain": str, "tables": {str: [dict]}, "time": float}
@@ -32,6 +36,7 @@ class RunFolder:
         base = self.path.absolute()  # also when the current folder changes
         self.config = base / "config.json"
         self.events = base / "events.jsonl"
+        self.columns = base / COLUMNS
         self.status = base / "status.json"
         self.checkpoints = base / "checkpoints"
         self.lock = base / ".lock"

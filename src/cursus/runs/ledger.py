@@ -1,4 +1,4 @@
-"""The ledger of a run: an append-only file of events, one JSON object per line.
+"""The ledger of a run: an append-only file of events, one JSON object per line, and one of the columns of large events.
 
 Every event has a number `n`, and its line ends with a checksum of what stands before it. An event of the kind `resume` says
 that those from number `cut` on were superseded: they stay in the file and count nowhere.
@@ -21,11 +21,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cursus._files import Shape, end_of_lines, make_folder, misfit, nests_deeply, open_regular, open_to_write, read_lines
 from cursus.errors import LedgerError, LedgerWarning, SettingsError
-from cursus.runs import checkpoint
-from cursus.runs.folder import RunFolder
+from cursus.runs import checkpoint, columns
+from cursus.runs.folder import COLUMNS, RunFolder
 from cursus.types import Tree
 from cursus.verbosity import log
 
@@ -62,23 +63,21 @@ class Ledger:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
         self._lock = _take_lock(folder)
-        self._file = -1
+        self._lines, self._blocks = _Appended(), _Appended()  # that of columns is opened when the first are written
         try:
-            self._file = open_to_write(folder.events, os.O_WRONLY | os.O_APPEND)
+            self._lines.open(open_to_write(folder.events, os.O_WRONLY | os.O_APPEND))
             make_folder(folder.checkpoints)
         except LedgerError:
             self._let_go()
             raise
         self._process = os.getpid()
         self._next = 0
-        self._lines: list[bytes] = []
-        self._waiting_bytes = 0
         self._run_id = ""
         self._status_due = 0.0
         self._saved_at = -1
         self.recorded = 0
         """The number behind the last event that was found in the file."""
-        self._forgotten = weakref.finalize(self, _close_handles, self._lock, self._file, self._lines, self._process)
+        self._forgotten = weakref.finalize(self, _close_handles, self._lock, self._blocks, self._lines, self._process)
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     @classmethod
@@ -100,7 +99,8 @@ class Ledger:
                 )
             for left in checkpoint.list_checkpoints(folder.checkpoints):
                 left.unlink()
-            os.ftruncate(ledger._file, 0)
+            os.ftruncate(ledger._lines.handle, 0)
+            folder.columns.unlink(missing_ok=True)
             ledger._run_id = config.get("id", "")
             text = json.dumps(dict(config), indent=2) + "\n"
             checkpoint.write_atomically(folder.config, text.encode())
@@ -138,7 +138,7 @@ class Ledger:
     @property
     def is_ahead(self) -> bool:
         """Whether something was recorded, by this process, that the newest checkpoint does not hold."""
-        return self._file >= 0 and self._process == os.getpid() and self._next != self._saved_at
+        return self._lines.handle >= 0 and self._process == os.getpid() and self._next != self._saved_at
 
     def write(self, event: str, fields: Mapping[str, Any], *, urgent: bool = False) -> None:
         """Add an event, which reaches the file with the next flush.
@@ -148,40 +148,44 @@ class Ledger:
             fields: what it says: plain values or arrays.
             urgent: whether the next flush is due at once (default False).
         """
+        arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+        large = {name: value for name, value in arrays.items() if value.size >= columns.LARGE and value.ndim == 1}
+        if large:
+            small = {name: value for name, value in fields.items() if name not in large}
+            fields = {**small, "columns": self._write_columns(large)}
         told = "".join([f',"{name}":{_encoded(value)}' for name, value in fields.items()])
         body = f'{{"n":{self._next},"event":"{event}"{told}'.encode()
-        line = b'%b,"crc":"%08x"}\n' % (body, crc32(body))
-        self._lines.append(line)
-        self._waiting_bytes += len(line)
-        if urgent or self._waiting_bytes >= _FLUSH_BYTES:
+        self._lines.add(b'%b,"crc":"%08x"}\n' % (body, crc32(body)))
+        if urgent or self._lines.waiting + self._blocks.waiting >= _FLUSH_BYTES:
             self.due_at = 0.0
         self._next += 1
 
+    def _write_columns(self, large: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        if self._blocks.handle < 0:
+            self._blocks.open(open_to_write(self.folder.columns, os.O_WRONLY | os.O_APPEND))
+        block, reference = columns.pack(large, at=self._blocks.end)
+        self._blocks.add(block)
+        return reference
+
     def flush(self) -> None:
-        """Write everything that has been gathered."""
+        """Write everything that has been gathered: columns first, so that what a line names is there."""
         self._check_process()
-        data = b"".join(self._lines)
-        before = os.fstat(self._file).st_size
-        try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._file, data[written:])
-        except OSError as error:
-            raise LedgerError(
-                f"{self.folder.events} cannot be written: {error.strerror}. Nothing is lost: what is missing waits in "
-                "memory. Make room and go on, or flush again."
-            ) from error
-        finally:
-            # The file knows best what has reached it, also when a signal interrupted the write.
-            left = data[os.fstat(self._file).st_size - before :]
-            self._lines[:] = [left] if left else []
-            self._waiting_bytes = len(left)
+        for file, path in ((self._blocks, self.folder.columns), (self._lines, self.folder.events)):
+            try:
+                file.write()
+            except OSError as error:
+                raise LedgerError(
+                    f"{path} cannot be written: {error.strerror}. Nothing is lost: what is missing waits in "
+                    "memory. Make room and go on, or flush again."
+                ) from error
         self.due_at = time.monotonic() + _FLUSH_SECONDS
 
     def sync(self) -> None:
         """Flush, and see it through to the disk."""
         self.flush()
-        os.fsync(self._file)
+        if self._blocks.handle >= 0:
+            os.fsync(self._blocks.handle)
+        os.fsync(self._lines.handle)
 
     def write_status(self, make: Callable[[], Mapping[str, Any]], *, force: bool = False) -> None:
         """Replace the status by what `make` gives, at most once a second unless `force`, and seldomer if it is slow to make."""
@@ -201,7 +205,7 @@ class Ledger:
 
     def close(self) -> None:
         """Flush and let go of the run. If the flush fails the run is kept, and closing can be tried again."""
-        if self._file < 0:
+        if self._lines.handle < 0:
             return
         if self._process == os.getpid():
             self.flush()
@@ -209,14 +213,14 @@ class Ledger:
 
     def abandon(self) -> None:
         """Let go of the run without writing what has been gathered."""
-        if self._file >= 0:
+        if self._lines.handle >= 0:
             self._let_go()
 
     def _let_go(self) -> None:
         if (forgotten := getattr(self, "_forgotten", None)) is not None:
             forgotten.detach()
-        _close_handles(self._lock, self._file)
-        self._file = self._lock = -1
+        _close_handles(self._lock, self._blocks, self._lines)
+        self._lock = self._blocks.handle = self._lines.handle = -1
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
@@ -224,6 +228,48 @@ class Ledger:
                 f"the run {self.folder.path} is written by process {self._process}, this is {os.getpid()}: a forked "
                 "process must not write to it. Workers receive tasks; only the training process has a teacher."
             )
+
+
+class _Appended:
+    """A file that is only added to. What a failed or interrupted write leaves is written with the next one."""
+
+    def __init__(self) -> None:
+        self.handle = -1
+        self._gathered: list[bytes] = []
+        self.waiting = 0
+        """Bytes that are gathered and not written."""
+        self._size = 0
+
+    def open(self, handle: int) -> None:
+        """Begin to write to a file, behind what it holds."""
+        self.handle, self._size = handle, os.fstat(handle).st_size
+
+    @property
+    def end(self) -> int:
+        """Where the next bytes will begin; known where nobody else writes, and the file was not cut since it was opened."""
+        return self._size + self.waiting
+
+    def add(self, data: bytes) -> None:
+        """Gather `data`."""
+        self._gathered.append(data)
+        self.waiting += len(data)
+
+    def write(self) -> None:
+        """Write everything that has been gathered."""
+        if self.handle < 0:
+            return
+        data = b"".join(self._gathered)
+        before = os.fstat(self.handle).st_size
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self.handle, data[written:])
+        finally:
+            # The file knows best what has reached it, also when a signal interrupted the write.
+            self._size = os.fstat(self.handle).st_size
+            left = data[self._size - before :]
+            self._gathered[:] = [left] if left else []
+            self.waiting = len(left)
 
 
 class NullLedger:
@@ -263,12 +309,16 @@ def read_events(path: str | Path, *, superseded: bool = False) -> Iterator[dict[
         path: the folder of the run.
         superseded: whether those that a resume superseded come too, marked `"superseded": true` (default False).
     """
+    return _read_events(path, superseded=superseded)
+
+
+def _read_events(path: str | Path, *, superseded: bool = False, whole: bool = True) -> Iterator[dict[str, Any]]:
     folder = RunFolder(path)
     if not folder.events.exists():
         raise LedgerError(f"{folder.path} is not a run: it has no events.jsonl.")
     spans = valid_spans(folder)
     expected = 0
-    for event in _parsed(folder.events):
+    for event in _parsed(folder.events, whole=whole):
         if any(event["n"] in span for span in spans):
             expected = _counting(expected, spans)
             if event["n"] > expected:
@@ -286,7 +336,21 @@ def read_decisions(path: str | Path) -> Iterator[dict[str, Any]]:
     Args:
         path: the folder of the run.
     """
-    return (checked_decision(event, path) for event in read_events(path) if event["event"] == "decision")
+    return (checked_decision(event, path) for event in _read_events(path, whole=False) if event["event"] == "decision")
+
+
+def read_notes(path: str | Path, event: str) -> Iterator[dict[str, Any]]:
+    """The events of one kind, oldest first, that count: those that a resume superseded are left out.
+
+    Args:
+        path: the folder of the run.
+        event: their kind.
+    """
+    folder = RunFolder(path)
+    spans = valid_spans(folder)
+    for found in _parsed(folder.events, containing=f'"event":"{event}"'.encode(), whole=False):
+        if found["event"] == event and any(found["n"] in span for span in spans):
+            yield found
 
 
 def checked_decision(event: dict[str, Any], path: str | Path) -> dict[str, Any]:
@@ -323,14 +387,14 @@ def holds_run(folder: RunFolder) -> bool:
         return True
     if checkpoint.position_of(found[-1]) > _next_number(folder.events):  # the record is lost
         return True
-    return any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True))
+    return any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True, whole=False))
 
 
 def valid_spans(folder: RunFolder) -> list[range]:
     """Which event numbers of the run in `folder` count: the newest history, followed back from resume to resume."""
     resumes = [
         (event["n"], event["cut"])
-        for event in _parsed(folder.events, containing=b'"event":"resume"')
+        for event in _parsed(folder.events, containing=b'"event":"resume"', whole=False)
         if event["event"] == "resume" and not misfit(event, {"cut": int})
     ]
     spans: list[range] = []
@@ -360,16 +424,24 @@ def _plain(value: Any) -> Any:
     return value.view(np.int8).tolist() if value.dtype == np.bool_ else value.tolist()
 
 
-def _parsed(path: Path, containing: bytes = b"", *, since: int = 0, damaged: bool = False) -> Iterator[dict[str, Any]]:
-    """The events of a file from a number on whose lines contain this; those that are damaged are left out, or come as such."""
-    for line in _lines(path):
-        if containing not in line or (since and _number(line) < since):
-            continue
-        event = _event(line)
-        if event is not None:
-            yield event
-        elif damaged:
-            yield {"n": -1, "event": "damaged"}
+def _parsed(
+    path: Path, containing: bytes = b"", *, since: int = 0, damaged: bool = False, whole: bool = True
+) -> Iterator[dict[str, Any]]:
+    """The events of a file from a number on whose lines contain this; those that are damaged are left out, or come as such.
+
+    Large columns are read where events are wanted `whole`.
+    """
+    with columns.ColumnReader(path.with_name(COLUMNS)) as reader:
+        for line in _lines(path):
+            if containing not in line or (since and _number(line) < since):
+                continue
+            event = _event(line)
+            if event is not None and whole:
+                event = reader.expand(event)
+            if event is not None:
+                yield event
+            elif damaged:
+                yield {"n": -1, "event": "damaged"}
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -405,7 +477,7 @@ def _event(line: bytes) -> dict[str, Any] | None:
 def _next_number(path: Path) -> int:
     """The number of the next event, behind all that are in a file; a damaged line may have had the next number too."""
     following = 0
-    for event in _parsed(path, damaged=True):
+    for event in _parsed(path, damaged=True, whole=False):
         following = max(following, event["n"] + 1) if event["n"] >= 0 else following + 1
     return following
 
@@ -424,14 +496,15 @@ def _repair(path: Path) -> int:
         raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
 
-def _close_handles(lock: int, file: int, lines: Sequence[bytes] = (), process: int = -1) -> None:
+def _close_handles(lock: int, blocks: _Appended, lines: _Appended, process: int = -1) -> None:
     """Let go of a run; if its ledger was forgotten, not closed, also write what it had gathered."""
     if process == os.getpid():
         try:
-            os.write(file, b"".join(lines))
+            blocks.write()
+            lines.write()
         except OSError as error:
             log.error("[curriculum] the last events of a run that was not closed are lost: %s", error.strerror)
-    for handle in (file, lock):
+    for handle in (blocks.handle, lines.handle, lock):
         if handle >= 0:
             os.close(handle)
     _HELD.pop(lock, None)

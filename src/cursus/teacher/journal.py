@@ -14,7 +14,7 @@ from cursus.runs import Ledger, NullLedger
 from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
 from cursus.teacher.tickets import Counts, TicketBook
-from cursus.teacher.validation import Results
+from cursus.teacher.validation import FEW, Results
 from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, RolloutScores, Tree
 
 _SAVED_DECISIONS = 50
@@ -61,14 +61,14 @@ class Journal:
         return tickets
 
     def _check(self, envs: IntArray, tasks: IntArray, tags: IntArray) -> None:
-        ids = tasks.tolist()
-        if not len(envs) == len(ids) == len(tags):
+        if not len(envs) == len(tasks) == len(tags):
             raise SettingsError(
-                f"a draw for {len(envs)} tickets has {len(ids)} tasks and {len(tags)} tags: the curriculum is at fault."
+                f"a draw for {len(envs)} tickets has {len(tasks)} tasks and {len(tags)} tags: the curriculum is at fault."
             )
-        if tasks.dtype.kind != "i" or min(ids) < 0 or max(ids) >= self._tasks.size:
+        least, most = _bounds(tasks)
+        if tasks.dtype.kind != "i" or least < 0 or most >= self._tasks.size:
             self._tasks.check(tasks)  # says what is wrong
-        if min(tags.tolist()) < 0:
+        if _bounds(tags)[0] < 0:
             raise SettingsError("a draw carries a negative tag: curricula are nested too deeply, or one is at fault.")
 
     def finish(self, tickets: IntArray, results: Results) -> Episodes:
@@ -164,3 +164,11 @@ def _columns(tickets: IntArray, results: Results) -> dict[str, Any]:
     """The fields of results in an event; scores that are the success are left out."""
     columns = {"ticket": tickets, "success": results.success, "return": results.returns, "length": results.lengths}
     return columns if results.scores is None else {**columns, "score": results.scores}
+
+
+def _bounds(numbers: IntArray) -> tuple[Any, Any]:
+    """The least and the largest of one or more numbers."""
+    if len(numbers) > FEW:
+        return numbers.min(), numbers.max()
+    listed = numbers.tolist()
+    return min(listed), max(listed)

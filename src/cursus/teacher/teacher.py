@@ -34,7 +34,7 @@ from cursus.types import BoolArray, Decision, Episodes, IntArray, Tree
 from cursus.verbosity import log
 
 _REMEMBERED_DECISIONS = 1000
-_FREQUENT = ("buffer", "eviction", "mix", "refresh")  # decisions that would hide the others on a terminal
+_FREQUENT = ("buffer", "eviction", "focus", "mix", "refresh")  # decisions that would hide the others on a terminal
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
     "Resume the run from its newest checkpoint, or make a new teacher."
@@ -198,8 +198,9 @@ class Teacher:
         self._act = _Act()
         self._resumed_from: Resumption | None = None  # until the first act
         self._shown_to_observers = False  # whether what was applied again must be shown to who comes now
-        self._next_remote_env = REMOTE_ENVS
         self._before_close: list[Callable[[], None]] = []
+        self.went_back = False
+        """Whether this is a resumed run that set aside what was recorded after its checkpoint."""
         self.num_decisions = 0
         """How many decisions this teacher has seen the curriculum make."""
         self.caller_state: Tree = None
@@ -262,6 +263,7 @@ class Teacher:
             self._conclude(NO_EPISODES, done.unrecorded)
             if changes:
                 self._record_changes(changes)
+            self.went_back = not found.forward
             self._resumed_from, self._shown_to_observers = found, found.forward and not changes
             self.flush()
         except BaseException:
@@ -490,8 +492,33 @@ class Teacher:
 
     def reserve_envs(self, num_envs: int) -> int:
         """The first of `num_envs` numbers of environments for a remote worker, which nobody else gets."""
-        first, self._next_remote_env = self._next_remote_env, self._next_remote_env + num_envs
-        return first
+        return self._book.reserve_envs(num_envs)
+
+    def keep_in_flight(self) -> dict[int, int]:
+        """Ticket → environment, for every ticket in flight, which stays with who holds it also after a resume.
+
+        For a desk, whose callers outlive the teacher and ask for what they hold by its number.
+        """
+        self._book.again.clear()
+        return self.in_flight()
+
+    def are_open(self, tickets: IntArray) -> BoolArray:
+        """Which of these `tickets` (any integers, shape (n,)) are not settled."""
+        return self._book.are_open(tickets)
+
+    def envs_of(self, tickets: IntArray) -> IntArray:
+        """The environments that hold these open `tickets`, shape (n,)."""
+        return self._book.envs_of(tickets)
+
+    def drawn(self, tickets: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+        """Task, tag, and whether to learn from it, of each of these open `tickets`, shape (n,)."""
+        tasks, tags = self._book.drawn(tickets)
+        return tasks, tags, self._learn(tags)
+
+    def note(self, event: str, fields: dict[str, Any]) -> None:
+        """Record an `event` with these `fields` that changes neither tickets nor curriculum: to be read after a resume."""
+        self._act.check()
+        self._journal.ledger.write(event, fields, urgent=True)
 
     def before_close(self, close: Callable[[], None]) -> None:
         """Call `close` before this teacher closes: for hubs, which have something to settle then."""
@@ -516,10 +543,15 @@ class Teacher:
         self._act.check()
         return self._journal.save(self._settings, self._curriculum.state(), list(self._decisions), caller_state)
 
-    def flush(self) -> None:
-        """Write every event and the status to the run folder now."""
+    def flush(self, *, status: bool = True) -> None:
+        """Write every event to the run folder now.
+
+        Args:
+            status: whether the status is written too, also if that was done a moment ago (default True).
+        """
         self._journal.ledger.flush()
-        self._journal.ledger.write_status(self.status, force=True)
+        if status:
+            self._journal.ledger.write_status(self.status, force=True)
 
     def close(self, caller_state: Tree = None) -> None:
         """Write a last checkpoint, and let go of the run and the curriculum. Harmless when closed before.
@@ -582,6 +614,11 @@ class Teacher:
     def counts(self) -> Counts:
         """How many tickets were assigned, and how they were settled."""
         return self._book.counts
+
+    @property
+    def position(self) -> int:
+        """The number of the next event of the record; 0 where nothing is recorded."""
+        return self._journal.ledger.position
 
     @property
     def released(self) -> int:

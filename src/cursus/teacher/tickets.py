@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cursus.errors import StateError, TicketError
+from cursus.teacher.validation import FEW
 from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, RolloutScores, Tree
 
 _OPEN, _FINISHED, _CENSORED, _GONE = 0, 1, 2, 3
@@ -68,7 +70,8 @@ class TicketBook:
         self._base = 0  # the ticket in row 0
         self.released = 0
         """How many tickets were released: the curriculum has seen every one before this."""
-        self._held: dict[int, int] = {}  # open tickets of each environment that ever held one
+        self._held = _Held()
+        self._next_remote_env = REMOTE_ENVS
         self._overdue: dict[int, tuple[int, int, int]] = {}  # released as censored and still open: ticket → env, task, tag
         self.again: dict[int, list[int]] = {}
         """To be handed out again after a resume: environment → tickets, oldest first."""
@@ -82,36 +85,51 @@ class TicketBook:
     @property
     def num_envs(self) -> int:
         """How many environments ever held a ticket."""
-        return len(self._held)
+        return self._held.num_envs
 
     @property
     def max_lag(self) -> int:
         """How many newer tickets may be handed out while an episode is waited for."""
-        return LAG_PER_ENV * max(len(self._held), 1) if self._max_lag is None else self._max_lag
+        return LAG_PER_ENV * max(self._held.num_envs, 1) if self._max_lag is None else self._max_lag
 
     def set_max_lag(self, max_lag: int | None) -> None:
         """Wait for another number of newer tickets from here on."""
         self._max_lag = max_lag
+
+    def reserve_envs(self, num_envs: int) -> int:
+        """The first of `num_envs` numbers of environments for a remote worker, which nobody else gets."""
+        first, self._next_remote_env = self._next_remote_env, self._next_remote_env + num_envs
+        if self._next_remote_env > 2 * REMOTE_ENVS:
+            raise TicketError(f"remote workers have more than {REMOTE_ENVS:,} environments.")
+        return first
 
     # ---- opening
 
     def check_envs(self, envs: ArrayLike) -> IntArray:
         """`envs` as an array, if each of them may take another ticket."""
         numbers = _flat("environments", envs)
+        if len(numbers) > FEW and not self.again and self._all_free(numbers):
+            return numbers
         wanted: dict[int, int] = {}
         for env in numbers.tolist():
-            if not 0 <= env < _MAX_ENVS:
+            if not 0 <= env < self._next_remote_env:
                 raise TicketError(f"environment numbers run from 0 to {_MAX_ENVS - 1:,}, got {envs!r:.80}.")
             wanted[env] = wanted.get(env, 0) + 1
         for env, count in wanted.items():
             fresh = count - len(self.again[env]) if env in self.again else count
-            held = self._held.get(env, 0)
+            held = self._held[env]
             if fresh > 0 and held + fresh > 1 + self.ahead:
                 raise TicketError(
                     f"environment {env} holds {held} open ticket(s), at most {1 + self.ahead} allowed: "
                     "report, lose or withdraw it before assigning the next."
                 )
         return numbers
+
+    def _all_free(self, envs: IntArray) -> bool:
+        """Whether each of many environments, named once, is known to be allowed another ticket."""
+        if int(envs.min()) < 0 or int(envs.max()) >= self._next_remote_env or not _differ(envs):
+            return False
+        return bool((self._held.of(envs) <= self.ahead).all())
 
     def take_again(self, envs: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """For each environment the ticket that it is to be handed out again, or -1, and its task and tag."""
@@ -132,8 +150,7 @@ class TicketBook:
         self._columns["task"][rows] = tasks
         self._columns["tag"][rows] = tags
         self._status[rows] = bytes([_OPEN]) * count
-        for env in envs.tolist():
-            self._held[env] = self._held.get(env, 0) + 1
+        self._held.add(envs, 1)
         self.counts.assigned += count
         return np.arange(first, first + count, dtype=np.int64)
 
@@ -230,6 +247,8 @@ class TicketBook:
     def check_open(self, tickets: ArrayLike) -> IntArray:
         """`tickets` as an array, if each of them is open and named once."""
         numbers = _flat("tickets", tickets)
+        if len(numbers) > FEW and _differ(numbers) and self.are_open(numbers).all():
+            return numbers
         listed = numbers.tolist()
         for ticket in listed:
             if not 0 <= ticket < self.next_ticket:
@@ -242,19 +261,49 @@ class TicketBook:
             raise TicketError(f"a ticket is named twice in {listed!s:.80}.")
         return numbers
 
+    def are_open(self, tickets: IntArray) -> BoolArray:
+        """Which of these numbers are tickets that are not settled."""
+        known = (tickets >= self.released) & (tickets < self.next_ticket)
+        found = np.zeros(len(tickets), dtype=bool)
+        found[known] = np.frombuffer(self._status, dtype=np.int8)[tickets[known] - self._base] == _OPEN
+        if self._overdue:
+            found |= np.isin(tickets, list(self._overdue))
+        return found
+
+    def envs_of(self, tickets: IntArray) -> IntArray:
+        """The environment that holds each of these open tickets."""
+        if self._overdue:
+            return np.array([self._holder(ticket) for ticket in tickets.tolist()], dtype=np.int64)
+        envs: IntArray = self._columns["env"][tickets - self._base]
+        return envs
+
+    def drawn(self, tickets: IntArray) -> tuple[IntArray, IntArray]:
+        """Task and tag of each of these open tickets."""
+        if self._overdue:
+            known = np.array([self._known(ticket) for ticket in tickets.tolist()], dtype=np.int64).reshape(-1, 2)
+            return known[:, 0], known[:, 1]
+        rows = tickets - self._base
+        return self._columns["task"][rows], self._columns["tag"][rows]
+
+    def _holder(self, ticket: int) -> int:
+        return self._overdue[ticket][0] if ticket in self._overdue else int(self._columns["env"][ticket - self._base])
+
     def _settle(self, tickets: IntArray, status: int) -> tuple[IntArray, slice | BoolArray]:
         """Mark open tickets; the rows of those that were not released as censored before, and which ones these are."""
         on_time: slice | BoolArray = slice(None)
         if self.again:
             self._forget_again(set(tickets.tolist()))
         if self._overdue:
-            on_time = np.array([ticket not in self._overdue for ticket in tickets.tolist()], dtype=bool)
+            on_time = tickets >= self.released
             for ticket in tickets[~on_time].tolist():
-                self._held[self._overdue.pop(ticket)[0]] -= 1
+                self._held.add(np.array(self._overdue.pop(ticket)[:1]), -1)
         rows = tickets[on_time] - self._base
-        for row, env in zip(rows.tolist(), self._columns["env"][rows].tolist(), strict=True):
-            self._status[row] = status
-            self._held[env] -= 1
+        if len(rows) <= FEW:
+            for row in rows.tolist():
+                self._status[row] = status
+        else:
+            np.frombuffer(self._status, dtype=np.int8)[rows] = status
+        self._held.add(self._columns["env"][rows], -1)
         return rows, on_time
 
     def _forget_again(self, settled: set[int]) -> None:
@@ -321,8 +370,7 @@ class TicketBook:
         rows = slice(self.released - self._base, self.next_ticket - self._base)
         return {
             "head": self.released,
-            "envs": np.array(list(self._held), dtype=np.int64),
-            "held": np.array(list(self._held.values()), dtype=np.int64),
+            **self._held.state(),
             "counts": asdict(self.counts),
             "columns": {name: column[rows].copy() for name, column in self._columns.items()},
             "status": bytes(self._status[rows]),
@@ -345,7 +393,8 @@ class TicketBook:
                 self._columns[name] = np.zeros(capacity, dtype=dtype)
                 self._columns[name][:size] = columns[name]
             self._status = bytearray(status.ljust(capacity, b"\0"))
-            self._held = dict(zip(state["envs"].tolist(), state["held"].tolist(), strict=True))
+            self._held = _Held()
+            self._held.load(state["envs"], state["held"])
             self._overdue = {int(ticket): (int(env), int(task), int(tag)) for ticket, env, task, tag in state["overdue"]}
             self._unscored = {ticket: (task, tag) for ticket, task, tag in state["unscored"].tolist()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -358,6 +407,81 @@ class TicketBook:
         self.again = {}
         for ticket, env in self.in_flight().items():
             self.again.setdefault(env, []).append(ticket)
+
+
+class _Held:
+    """How many open tickets each environment holds: a column by its number, in which remote workers have every second place.
+
+    It is an array of the standard library, which reads one number quickly, and one of NumPy, which reads many.
+    """
+
+    def __init__(self) -> None:
+        self.num_envs = 0
+        """How many environments ever held a ticket."""
+        self._one = array("i")  # one more than the open tickets; 0 for who never held any
+        self._many = np.frombuffer(self._one, dtype=np.int32)
+        self._resize(_SMALLEST)
+
+    def _resize(self, size: int) -> None:
+        before, self._one = self._many, array("i", bytes(4 * size))
+        self._many = np.frombuffer(self._one, dtype=np.int32)
+        self._many[: len(before)] = before
+
+    def __getitem__(self, env: int) -> int:
+        place = 2 * env if env < REMOTE_ENVS else 2 * (env - REMOTE_ENVS) + 1
+        return max(self._one[place] - 1, 0) if place < len(self._one) else 0
+
+    def of(self, envs: IntArray) -> IntArray:
+        """The open tickets of each of these."""
+        places = 2 * (envs % REMOTE_ENVS) + envs // REMOTE_ENVS
+        found = np.zeros(len(envs), dtype=np.int64)
+        known = places < len(self._many)
+        found[known] = np.maximum(self._many[places[known]] - 1, 0)
+        return found
+
+    def add(self, envs: IntArray, count: int) -> None:
+        """Each of these holds so many more; who is named twice, twice."""
+        if len(envs) <= FEW:
+            for env in envs.tolist():
+                self._add_one(2 * env if env < REMOTE_ENVS else 2 * (env - REMOTE_ENVS) + 1, count)
+            return
+        places = 2 * (envs % REMOTE_ENVS) + envs // REMOTE_ENVS
+        last = int(places.max())
+        if last >= len(self._one):
+            self._resize(2 * (last + 1))
+        if count > 0 and not self._many[places].all():
+            self._many[places] = np.maximum(self._many[places], 1)
+            self.num_envs = int(np.count_nonzero(self._many))
+        np.add.at(self._many, places, np.int32(count))
+
+    def _add_one(self, place: int, count: int) -> None:
+        if place >= len(self._one):
+            self._resize(2 * (place + 1))
+        if not self._one[place]:
+            self._one[place] = 1
+            self.num_envs += 1
+        self._one[place] += count
+
+    def state(self) -> dict[str, IntArray]:
+        """The numbers of all that ever held a ticket, and how many each holds."""
+        places = np.flatnonzero(self._many)
+        envs = places // 2 + REMOTE_ENVS * (places % 2)
+        return {"envs": envs, "held": self._many[places].astype(np.int64) - 1}
+
+    def load(self, envs: IntArray, held: IntArray) -> None:
+        """Continue from a state, in an empty column."""
+        if envs.shape != held.shape or (len(envs) and (int(envs.min()) < 0 or int(envs.max()) >= 2 * REMOTE_ENVS)):
+            raise StateError("its environments cannot be")
+        places = 2 * (envs % REMOTE_ENVS) + envs // REMOTE_ENVS
+        self._resize(max(2 * int(places.max(initial=0)) + 2, _SMALLEST))
+        self._many[places] = held + 1
+        self.num_envs = len(envs)
+
+
+def _differ(numbers: IntArray) -> bool:
+    """Whether no number comes twice."""
+    rises = numbers[1:] > numbers[:-1]
+    return bool(rises.all()) or len(np.unique(numbers)) == len(numbers)
 
 
 def _flat(name: str, numbers: ArrayLike) -> IntArray:

@@ -13,6 +13,8 @@ from cursus.types import BoolArray, FloatArray, IntArray
 
 _MAX_LENGTH = 2**40
 _LARGEST = 1e100  # whose square is still a number
+FEW = 32
+"""Up to so many numbers are looked at one by one, which is quicker than arrays are; more of them only to say what is wrong."""
 
 
 class Results(NamedTuple):
@@ -98,6 +100,8 @@ def _numbers(
         raise ResultError(f"{name}s must be numbers, got {values!r:.80}.")
     numbers = column.astype(np.float64)
     low, high = bounds
+    if len(numbers) > FEW and bool(((low <= numbers) & (numbers <= high)).all()):
+        return numbers
     for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
         if low <= number <= high:
             continue
@@ -110,6 +114,10 @@ def _numbers(
 def _integers(name: str, values: ArrayLike, tickets: IntArray) -> IntArray:
     """Integers from 0 upwards, small enough that their sums stay exact."""
     numbers = _numbers(name, values, tickets)
+    if len(numbers) > FEW:
+        integers = numbers.astype(np.int64)
+        if bool(((numbers >= 0) & (numbers <= _MAX_LENGTH) & (integers == numbers)).all()):
+            return integers
     for ticket, number in zip(tickets.tolist(), numbers.tolist(), strict=True):
         if not (0 <= number <= _MAX_LENGTH and number.is_integer()):
             raise ResultError(f"the {name} of ticket {ticket} must be an integer from 0 to 2**40, got {number:g}.")

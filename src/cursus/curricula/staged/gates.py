@@ -10,13 +10,15 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from cursus._text import html, short_repr
 from cursus.curricula.base import take
 from cursus.curricula.staged.recent import Recent, Runs, in_runs
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
-from cursus.types import Tree
+from cursus.types import BoolArray, IntArray, Tree
 
 _SHOWN_CONFIDENCE = 0.95
 MEMORY = 4
@@ -117,6 +119,35 @@ class Evidence(ABC):
         if self._demote is not None and self.count >= self._gate.demote_after and self._fails(self._demote):
             return Verdict.DEMOTE
         return Verdict.PROMOTE if self._passes() else Verdict.STAY
+
+    def quiet(self, won: BoolArray, *, promotes: bool) -> int:
+        """How many of these results, from the first on, certainly bring no verdict, so that `take` may have them at once.
+
+        Args:
+            won: whether the next episodes succeeded.
+            promotes: whether a promotion would be one.
+        """
+        successes, counts = self.recent.following(won)
+        possible = self._may_pass(successes, counts) if promotes else np.zeros(len(won), dtype=bool)
+        if self._demote is not None:
+            episodes = self.count + 1 + np.arange(len(won))
+            possible |= (episodes >= self._gate.demote_after) & self._may_fail(successes, counts)
+        return int(possible.argmax()) if possible.any() else len(won)
+
+    def take(self, won: BoolArray) -> None:
+        """Take in results that bring no verdict, the same as `add` of each: `won` says whether these episodes succeeded."""
+        for result in won.tolist():
+            self.recent.add(result)
+            self._weigh(result)
+        self.count += len(won)
+
+    def _may_pass(self, successes: IntArray, counts: IntArray) -> BoolArray:
+        """Where a window with so many successes of so many results might promote: everywhere, unless a gate knows better."""
+        return np.ones(len(counts), dtype=bool)
+
+    def _may_fail(self, successes: IntArray, counts: IntArray) -> BoolArray:
+        """The same for a demotion."""
+        return np.ones(len(counts), dtype=bool)
 
     @abstractmethod
     def _passes(self) -> bool:
@@ -302,6 +333,19 @@ class _WilsonEvidence(Evidence):
     def _weigh(self, success: bool) -> None:
         if self._runs is not None:
             self._runs.add(success)
+
+    def take(self, won: BoolArray) -> None:
+        """All the same as `add` of each, by the newest results alone: older ones leave no trace."""
+        self.recent.add_all(won)
+        if self._runs is not None:
+            self._runs.add_all(won)
+        self.count += len(won)
+
+    def _may_pass(self, successes: IntArray, counts: IntArray) -> BoolArray:
+        return successes >= np.array(self._to_pass)[counts]
+
+    def _may_fail(self, successes: IntArray, counts: IntArray) -> BoolArray:
+        return successes <= np.array(self._to_fail)[counts]
 
     def bounds(self) -> tuple[float, float]:
         """The interval that the gate judges by: of the window, and as wide as the longer one for results that come in runs."""

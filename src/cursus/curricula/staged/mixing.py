@@ -15,7 +15,7 @@ from cursus.curricula.staged.recent import Recent
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
-from cursus.types import Tree
+from cursus.types import FloatArray, Tree
 
 Spread = Literal["previous", "all"]
 
@@ -38,6 +38,15 @@ class Mixing(ABC):
             episodes: number of episodes of this visit.
         """
 
+    def steady(self, successes: FloatArray, episodes: int) -> int:
+        """For how many of these success rates, from the first on, the probability stays what it is at the first of them.
+
+        Args:
+            successes: success rates after each of the next episodes, shape `(n,)`.
+            episodes: number of episodes of this visit after the first of these.
+        """
+        return 1
+
     def __repr__(self) -> str:
         return short_repr(self)
 
@@ -59,6 +68,10 @@ class NoMixing(Mixing):
         """Zero."""
         return 0.0
 
+    def steady(self, successes: FloatArray, episodes: int) -> int:
+        """All."""
+        return len(successes)
+
 
 @dataclass(frozen=True, repr=False)
 class FixedMixing(Mixing):
@@ -76,6 +89,10 @@ class FixedMixing(Mixing):
     def probability(self, success: float | None, episodes: int) -> float:
         """`ratio`."""
         return self.ratio
+
+    def steady(self, successes: FloatArray, episodes: int) -> int:
+        """All."""
+        return len(successes)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,6 +139,14 @@ class AdaptiveMixing(Mixing):
             if success < below:
                 return share
         return self.above
+
+    def steady(self, successes: FloatArray, episodes: int) -> int:
+        """Up to the next bracket."""
+        if episodes < self.min_episodes:
+            return 1
+        bracket = np.searchsorted([below for below, _ in self.brackets], successes, side="right")
+        others = bracket != bracket[0]
+        return int(others.argmax()) if others.any() else len(successes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cursus.curricula.base import take
 from cursus.errors import StateError
-from cursus.types import FloatArray, Tree
+from cursus.types import BoolArray, FloatArray, IntArray, Tree
 
 _BLOCK, _BLOCKS = 20, 20  # results in a block, and blocks that the correlation is taken from
 _PRIOR = 2.0  # changes that are taken as seen, and as expected: with few results, there is no correlation
@@ -46,6 +46,19 @@ class Recent:
         self._next += 1
         if self._next == len(self._ring):
             self._next = 0
+
+    def add_all(self, won: BoolArray) -> None:
+        """Push many results: the newest, as older ones would be dropped again."""
+        for result in won[-self.size :].tolist():
+            self.add(result)
+
+    def following(self, won: BoolArray) -> tuple[IntArray, IntArray]:
+        """After each of these results: the successes that would be here, and how many results."""
+        results = np.concatenate([self.in_order(), won.astype(np.uint8)])
+        sums = np.concatenate([[0], np.cumsum(results, dtype=np.int64)])
+        ends = self.count + 1 + np.arange(len(won))
+        counts = np.minimum(ends, self.size)
+        return sums[ends] - sums[ends - counts], counts
 
     def clear(self) -> None:
         """Forget everything."""
@@ -96,6 +109,16 @@ class Runs(Recent):
             self._blocks.append((sum(self._block), changes))
             self._correlation = _correlation(self._blocks)
             self._block.clear()
+
+    def add_all(self, won: BoolArray) -> None:
+        """Push many results: the newest that fill the window and all blocks, of which the first begins where one would."""
+        skipped = len(won) - max(self.size, _BLOCK * _BLOCKS) - _BLOCK
+        skipped -= (len(self._block) + skipped) % _BLOCK
+        if skipped > 0:
+            self._block.clear()
+            won = won[skipped:]
+        for result in won.tolist():
+            self.add(result)
 
     @property
     def correlation(self) -> float:

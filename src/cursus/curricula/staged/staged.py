@@ -23,6 +23,7 @@ from cursus.types import FOREIGN_TAG, Decision, Draw, Episodes, FloatArray, IntA
 _TAGS = TagLayout(label=1 << 22, stage=1 << 14)  # the rest is the visit
 _MOST_LABELS_SHOWN = 100
 _MOST_DOUBLINGS = 20
+_MANY, _MOST = 256, 8192  # episodes that are worth looking at together
 
 _GATE, _MIXING, _FORGETTING, _REHEARSAL = Wilson(), AdaptiveMixing(), ForgettingWatch(), Rehearsal()
 
@@ -208,8 +209,48 @@ class Staged(Curriculum):
 
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the stage it was drawn for, and decide after each."""
-        decisions: list[Decision] = []
         self._kept = None
+        if len(episodes.ticket) <= _MANY:
+            return self._learn(episodes)
+        decisions: list[Decision] = []
+        start = 0
+        while start < len(episodes):
+            some = episodes[start : start + _MOST]
+            taken = self._take_quiet(some, decisions)
+            if not taken:
+                some = some[:_MANY]
+                decisions += self._learn(some)
+            start += taken or len(some)
+        return decisions
+
+    def _take_quiet(self, episodes: Episodes, decisions: list[Decision]) -> int:
+        """Take in many episodes at once, up to the first of the present stage at which anything might be decided.
+
+        How many that were: none where it is not worth it.
+        """
+        own = np.flatnonzero((episodes.tag >= self._own_tags.start) & (episodes.tag < self._own_tags.stop))
+        won = episodes.success[own]
+        last = self._graduated and self._now == len(self._names) - 1
+        quiet = self._evidence.quiet(won, promotes=not last)
+        if self._now and quiet:
+            successes, counts = self._evidence.recent.following(won[:quiet])
+            mixing, first = self._mixings[self._now], self._evidence.rate()
+            rates = np.concatenate([[first or 0.0], successes / counts])
+            quiet = 0 if first is None else mixing.steady(rates, self._evidence.count) - 1
+        stop = len(episodes) if quiet == len(own) else int(own[quiet])
+        if stop < _MANY:
+            return 0
+        labels = episodes.tag[own[:quiet]] - self._own_tags.start
+        np.add.at(self._results[self._now], (np.where(won[:quiet], 0, 1), labels), 1)
+        self._evidence.take(won[:quiet])
+        others = np.ones(stop, dtype=bool)
+        others[own[:quiet]] = False
+        decisions += self._learn(episodes[:stop][others])
+        return stop
+
+    def _learn(self, episodes: Episodes) -> list[Decision]:
+        """Take in one episode after the other."""
+        decisions: list[Decision] = []
         mix = self.mix()
         rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
         for tag, success, ticket in rows:

@@ -20,6 +20,7 @@ from cursus.types import FloatArray, IntArray, Tree
 
 _MOST_TASKS = 1 << 26
 _IDS = (list, tuple, range, np.ndarray)
+_FEW = 32
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,6 +141,9 @@ class BalancedSampler:
         """Tasks and the indices of their labels, from two uniform numbers for each."""
         order, used, drawn, sizes, starts = self._order, self._used, self._drawn, self._sizes, self._starts
         count = len(order)
+        if count == 1 and len(by_task) > _FEW:
+            drawn[0] += len(by_task)
+            return self._tasks[np.minimum((np.array(by_task) * sizes[0]).astype(np.int64), sizes[0] - 1)], [0] * len(by_task)
         positions, labels = [], []
         for first, second in zip(by_label, by_task, strict=True):
             left = count - used
