@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PUFFER := .venv-pufferlib
+RAY := .venv-ray
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format pufferlib bench clean
+.PHONY: help setup demo test quick check format pufferlib ray bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -48,6 +49,17 @@ pufferlib: $(READY)  ## test the PufferLib adapter in a virtual environment of i
 		--editable . torch psutil hypothesis pytest pytest-timeout
 	@$(PUFFER)/bin/python -m pytest tests/adapters/test_pufferlib_adapter.py
 
+ray: $(RAY)/.ready  ## test the adapters of Ray and RLlib in a virtual environment of their own
+	@$(RAY)/bin/python -m pytest tests/adapters/test_ray_adapter.py
+	@$(RAY)/bin/python -m pytest tests/adapters/test_rllib_adapter.py
+
+$(RAY)/.ready: pyproject.toml constraints.txt
+	@test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[rllib]" hypothesis pytest pytest-timeout
+	@touch $(RAY)/.ready
+
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
 	@$(BIN)/python benchmarks/teacher.py
@@ -59,6 +71,7 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/staged.py
 	@$(BIN)/python benchmarks/arena.py --quick
 	@$(BIN)/python benchmarks/memory.py
+	@$(BIN)/python benchmarks/remote.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/hockey.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
@@ -66,4 +79,4 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/sb3.py
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) $(PUFFER) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PUFFER) $(RAY) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -99,7 +99,7 @@ def modules() -> list[ModuleType]:
         try:
             found.append(importlib.import_module(module.name))
         except MissingExtra:
-            assert module.name in ("cursus.adapters.pufferlib", "cursus.adapters._pufferlib_envs")
+            assert module.name.removeprefix("cursus.adapters.") in ("pufferlib", "_pufferlib_envs", "ray", "rllib")
     return found
 
 

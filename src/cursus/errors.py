@@ -8,6 +8,9 @@
     ├── TaskError          a task that is not in its space, or cannot be loaded
     ├── TicketError        a ticket that is unknown, or was settled before
     ├── TeacherError       a teacher that is closed, or was interrupted half-way through an act
+    │   ├── StaleCaller    … asked by a process that a newer one has replaced at its desk
+    │   ├── UnknownCaller  … asked by a process that does not sit at its desk
+    │   └── DeskGone       … whose desk does not answer, or is not there any more
     ├── ResultError        a result that cannot be true: a NaN return, a success that is neither true nor false
     ├── StateError         a saved state that does not fit the curriculum it is loaded into
     ├── LedgerError        the record of a run cannot be written or read
@@ -48,6 +51,18 @@ class TicketError(CursusError, ValueError):
 
 class TeacherError(CursusError):
     """A teacher is closed, or was interrupted half-way through an act."""
+
+
+class StaleCaller(TeacherError):
+    """A newer process sits at the desk under the name of this one."""
+
+
+class UnknownCaller(TeacherError):
+    """A process does not sit at the desk, or no more: it has to join."""
+
+
+class DeskGone(TeacherError):
+    """A desk does not answer within its time limit, or is not there any more."""
 
 
 class ResultError(CursusError, ValueError):

@@ -1,1 +1,1 @@
-"""Adapters, one foreign library a file: Gymnasium, Stable-Baselines3, PufferLib."""
+"""Adapters, one foreign library a file: Gymnasium, Stable-Baselines3, PufferLib, PettingZoo, torch.distributed, Ray, RLlib."""

@@ -1,4 +1,4 @@
-"""Gymnasium: one environment under a curriculum, at a remote worker's seat, or holding a task for somebody else."""
+"""Gymnasium: one environment under a curriculum, at a desk or a remote worker's seat, or holding a task for somebody else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import gymnasium
 
 from cursus.curricula import Curriculum
 from cursus.errors import SettingsError
-from cursus.remote import RemoteTeacher, Seat
+from cursus.remote import DeskAddress, Place, RemoteTeacher, Seat, Transport, Turn
 from cursus.tasks import Task
 from cursus.teacher import Teacher
 from cursus.vector.task_interface import SUCCESS_KEYS, ReadScore, ReadSuccess, SetTask, TaskInterface, reset_with_task
@@ -178,6 +178,76 @@ class RemoteCurriculumEnv(_TaskEnv):
             if self._remote is not None:
                 self._remote.close()
                 self._remote = None
+
+
+class DeskEnv(_TaskEnv):
+    """One environment that takes its tasks from a desk, maybe on another machine; inside any vector environment of its process.
+
+    A reset is one exchange: it hands in the result of the last episode, and brings the next task. Where the teacher lets
+    tickets be held ahead, the next task is there already, and no reset waits. All environments of a process that go to the same
+    desk are one caller, and number themselves.
+
+    Args:
+        env: the environment; its task travels in `reset(options={"task": task})` unless `set_task` is given.
+        desk: the address of a desk, such as `cursus.adapters.ray.start` gives, or a transport.
+        caller: the name of this process at the desk; two living processes must not have the same (default None: that of the
+            address, or host and process).
+        set_task: as in `CurriculumEnv` (default None).
+        success: as in `CurriculumEnv` (default `"is_success"`, then `"success"`).
+        score: as in `CurriculumEnv` (default None).
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        desk: DeskAddress | Transport,
+        *,
+        caller: str | None = None,
+        set_task: SetTask = None,
+        success: ReadSuccess = SUCCESS_KEYS,
+        score: ReadScore = None,
+    ) -> None:
+        super().__init__(env, set_task)
+        self._desk, self._caller = desk, caller
+        self._success, self._score = success, score
+        self._place: Place | None = None  # joined by the first reset, in the process that plays
+        self._interface: TaskInterface
+        self._turn: Turn | None = None
+
+    def _next_task(self) -> Task:
+        if self._place is None:
+            self._place = Place(self._desk, self._caller)
+            joined = self._place.joined
+            self._interface = TaskInterface(joined.tasks, self._set_task, self._success, self._score, joined.needs)
+        self._give_back(self._place)
+        self._turn = self._place.begin()
+        self._learn = self._turn.learn if self._place.joined.withholds else None
+        return self._interface.tasks[self._turn.task]
+
+    def _give_back(self, place: Place) -> None:
+        """What is played when an episode is broken off."""
+        if self._turn is not None:
+            place.withdraw(self._turn)
+            self._turn = None
+
+    def _end(self, info: dict[str, Any]) -> dict[str, Any]:
+        turn = self._turn
+        if turn is None or self._place is None:
+            return info
+        success, score = self._interface.read_result(self._with_episode(info))
+        self._place.end(turn, success=success, returns=self._return, lengths=self._length, scores=score)
+        self._turn = None
+        return {**info, TICKET_KEY: turn.ticket}
+
+    def close(self) -> None:
+        """Close the environment, give back what it holds, and leave."""
+        try:
+            super().close()
+        finally:
+            if self._place is not None:
+                self._give_back(self._place)
+                self._place.close()
+                self._place = None
 
 
 class TaskHolder(_TaskEnv):

@@ -1,6 +1,23 @@
-"""Workers in other processes that take their tasks by themselves: seats on their side, a hub on the teacher's."""
+"""Workers in other processes: a desk that anybody may ask, and a hub for those who pick their tasks by themselves."""
 
+from cursus.remote.desk import Desk, DeskClient, Given, Joined, Settled, Transport, Wanted
 from cursus.remote.hub import Hub, Staleness
+from cursus.remote.places import DeskAddress, Place, Turn
 from cursus.remote.seats import RemoteTeacher, Seat
 
-__all__ = ["Hub", "RemoteTeacher", "Seat", "Staleness"]
+__all__ = [
+    "Desk",
+    "DeskAddress",
+    "DeskClient",
+    "Given",
+    "Hub",
+    "Joined",
+    "Place",
+    "RemoteTeacher",
+    "Seat",
+    "Settled",
+    "Staleness",
+    "Transport",
+    "Turn",
+    "Wanted",
+]
