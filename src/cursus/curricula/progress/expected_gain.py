@@ -41,7 +41,8 @@ _BUSY_PACE = 0.1  # per block of results
 _RATE_PACE = 0.95
 _RESTART = 12  # results that count after a fall
 _LEAST_LEFT = 0.05
-_LONGEST_BLOCK, _SHORTEST_BLOCK = 256, 16
+_SHORTEST_BLOCK, _LONGEST_BLOCK = 16, 256
+_LARGE_BLOCK, _TASKS_PER_RESULT = 4096, 128  # where there are very many tasks, a look at each block costs less in longer ones
 _MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
 _COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "busy")
 _KNOWN = ("beginnings", "rate", "length", "noise")
@@ -352,8 +353,7 @@ class Watch(PooledEvidence):
     """
 
     def __init__(self, measure: ExpectedGain, size: int, *, bounded: bool, groups: int = 1) -> None:
-        half = 1 << max((size // 2).bit_length() - 1, 0)  # a task in every second block, or oftener
-        super().__init__(min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK))
+        super().__init__(_block(size))
         self._measure, self._size, self._groups = measure, size, groups
         self._events, self._exposure = np.zeros((3, groups)), np.zeros((3, groups))
         self._rate, self._steps = np.zeros(groups), np.zeros(groups)
@@ -463,3 +463,14 @@ class Watch(PooledEvidence):
         self._results = int(results)
         columns = {name: np.array(value, dtype=np.float64) for name, value in zip(_KNOWN, current, strict=True)}
         self.current = Experience(**columns, bounded=self._bounded)
+
+
+def _block(size: int) -> int:
+    """Results between two looks at what `size` tasks have in common: a task is in every second block, or more seldom."""
+    half, few = (_power_of_two(size // each) for each in (2, _TASKS_PER_RESULT))
+    return max(_SHORTEST_BLOCK, min(half, _LONGEST_BLOCK), min(few, _LARGE_BLOCK))
+
+
+def _power_of_two(number: int) -> int:
+    """The largest that is not above `number`, at least 1."""
+    return 1 << max(number.bit_length() - 1, 0)

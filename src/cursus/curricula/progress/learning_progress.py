@@ -20,7 +20,7 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
-_SELDOM = 16  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
+_SELDOM = 2  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
 _LEADING = 2.0  # times uniform
 _MOST_ROUNDS = 3
@@ -181,7 +181,7 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [each for each in (self._shared.every, BLOCK, self._weights.refresh_every) if each > 1]
+            due = [each for each in (self._shared.every, self._seldom, 2 * self._telling, self._weights.refresh_every) if each > 1]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
