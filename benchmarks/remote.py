@@ -116,13 +116,23 @@ def measure_ranks(progress: Progress, seconds: float) -> Figures:
     return figures
 
 
-def measure_ray(progress: Progress, seconds: float, rounds: int) -> Figures:
-    """Four runners over Ray, and RLlib, in a virtual environment of their own, which is made if it is not there."""
-    work = progress.add_task("Ray and RLlib", total=1)
+def measure_rank_deaths(progress: Progress, kills: int) -> Figures:
+    """Ranks of a job, killed in turn."""
+    work = progress.add_task("deaths of ranks", total=1)
+    figures = in_a_process(sys.executable, HERE / "remote_deaths.py", "ranks", str(kills))
+    progress.advance(work)
+    return figures
+
+
+def measure_ray(progress: Progress, seconds: float, rounds: int, kills: int) -> Figures:
+    """Four runners over Ray, RLlib, and deaths, in a virtual environment of their own, which is made if it is not there."""
+    work = progress.add_task("Ray and RLlib", total=2)
     python = HERE.parent / ".venv-ray" / "bin" / "python"
     if not python.exists():
         subprocess.run(["make", "-C", str(HERE.parent), ".venv-ray/.ready"], check=True, stdout=sys.stderr)
     figures = in_a_process(python, HERE / "remote_ray.py", str(seconds), str(rounds))
+    progress.advance(work)
+    figures |= in_a_process(python, HERE / "remote_deaths.py", "ray", str(kills))
     progress.advance(work)
     return figures
 
@@ -132,8 +142,10 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     cursus.set_verbosity("warning")
     with Progress(console=console, transient=True) as progress:
         figures = measure_bulk(progress, arguments.rounds) | measure_deaths(progress, arguments.kills)
-        figures |= measure_ranks(progress, arguments.seconds)
-        return figures if arguments.no_ray else figures | measure_ray(progress, arguments.seconds, 4 * arguments.rounds)
+        figures |= measure_ranks(progress, arguments.seconds) | measure_rank_deaths(progress, arguments.slow_kills)
+        if arguments.no_ray:
+            return figures
+        return figures | measure_ray(progress, arguments.seconds, 4 * arguments.rounds, arguments.slow_kills)
 
 
 def tables(figures: Figures) -> list[Table]:
@@ -144,4 +156,4 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, rounds=5, kills=250, seconds=5.0, no_ray=False)
+    main(measure, tables, rounds=5, kills=400, slow_kills=20, seconds=5.0, no_ray=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import secrets
 import time
 import zlib
@@ -24,7 +23,7 @@ from cursus.runs import checkpoint as checkpoints
 from cursus.settings import check_positive
 from cursus.teacher import Counts, Teacher
 from cursus.types import Decision, Tree
-from cursus.vector.transfer import pack, unpack
+from cursus.vector.transfer import pack, pack_plain, unpack
 
 try:
     import ray
@@ -104,7 +103,7 @@ class _DeskActor:
         return self._ask(lambda desk: desk.join(caller, token))  # type: ignore[no-any-return]
 
     def exchange(self, said: bytes) -> bytes:
-        return _quick(self._ask(lambda desk: desk.exchange(*unpack(said))))
+        return pack_plain(self._ask(lambda desk: desk.exchange(*unpack(said))))
 
     def leave(self, caller: str, epoch: int) -> None:
         self._ask(lambda desk: desk.leave(caller, epoch))
@@ -172,7 +171,7 @@ class _RayTransport:
 
     def exchange(self, caller: str, epoch: int, settled: Settled, wanted: Wanted) -> Given:
         """As `Desk.exchange`."""
-        return unpack(self.ask("exchange", _quick((caller, epoch, settled, wanted))))  # type: ignore[no-any-return]
+        return unpack(self.ask("exchange", pack_plain((caller, epoch, settled, wanted))))  # type: ignore[no-any-return]
 
     def leave(self, caller: str, epoch: int) -> None:
         """As `Desk.leave`."""
@@ -358,7 +357,13 @@ def start(
     address = RayAddress(name or str(folder), patience_s=patience_s)
     _check_is_new(address, folder, resume)
     here = NodeAffinitySchedulingStrategy(node_id=ray.get_runtime_context().get_node_id(), soft=False)
-    options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here, "enable_task_events": False}
+    options = {
+        "num_cpus": 0,
+        "max_restarts": -1,
+        "max_task_retries": -1,
+        "scheduling_strategy": here,
+        "enable_task_events": False,
+    }
     settings = {"seed": seed, "ahead": ahead, "max_lag": max_lag}
     made: Any = ray.remote(_DeskActor).options(name=address.name, namespace=address.namespace, **options)
     fresh = _pieces(curriculum)
@@ -372,11 +377,6 @@ def start(
         curriculum.release(address)
         raise
     return address
-
-
-def _quick(message: Any) -> bytes:
-    """A message of plain objects as bytes: Ray's own way looks at every object in Python, which takes longer than a desk does."""
-    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
 def _pieces(curriculum: Curriculum) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from multiprocessing.reduction import DupFd
 from typing import Any
 
@@ -14,8 +15,13 @@ def pack(content: Any) -> bytes:
     return packed
 
 
+def pack_plain(message: Any) -> bytes:
+    """A message of arrays and plain objects, several times as fast: nothing is looked at in Python."""
+    return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
 def unpack(packed: bytes) -> Any:
-    """What `pack` packed. Only for bytes from a process of ours."""
+    """What was packed. Only for bytes from a process of ours."""
     return cloudpickle.loads(packed)
 
 

@@ -181,7 +181,9 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [each for each in (self._shared.every, self._seldom, 2 * self._telling, self._weights.refresh_every) if each > 1]
+            due = [
+                each for each in (self._shared.every, self._seldom, 2 * self._telling, self._weights.refresh_every) if each > 1
+            ]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
