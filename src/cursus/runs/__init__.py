@@ -1,13 +1,12 @@
 """The run folder: settings, append-only ledger of events, status and checkpoints on disk."""
 
 from cursus.runs.folder import SCHEMA, RunFolder
-from cursus.runs.ledger import (
-    Ledger,
-    NullLedger,
+from cursus.runs.ledger import Ledger, NullLedger, is_open
+from cursus.runs.record import (
+    EventTail,
     checked_decision,
     events_since,
     holds_run,
-    is_open,
     read_decisions,
     read_events,
     read_notes,
@@ -16,6 +15,7 @@ from cursus.runs.ledger import (
 
 __all__ = [
     "SCHEMA",
+    "EventTail",
     "Ledger",
     "NullLedger",
     "RunFolder",
