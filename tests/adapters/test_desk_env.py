@@ -48,7 +48,7 @@ def play(env: gymnasium.Env[Any, Any], episodes: int) -> None:
 
 def arrived(env: DeskEnv) -> None:
     """Wait until nothing of this process is on its way."""
-    env._place._shared.do(lambda client: None).result()
+    env._place._shared.ask().result()
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import cursus
 from cursus.errors import ResultError, SettingsError, StaleCaller, TicketError
 from cursus.remote import Desk, DeskClient, Given, Settled, Wanted
+from cursus.runs.checkpoint import holds_student, list_checkpoints
 from cursus.testing import check_desk
 from cursus.testing.desks import in_another_process, in_this_process
 
@@ -156,6 +157,22 @@ def test_a_teacher_that_died_alone_is_not_noticed(tmp_path: Path) -> None:
     play(client, [0, 1], held)
     assert (second.teacher.counts.finished, second.retries, second.again) == (4, 0, 0)
     second.teacher.close()
+
+
+def test_a_desk_with_a_long_record_is_back_soon_after_its_death(tmp_path: Path) -> None:
+    run, envs = tmp_path / "run", np.arange(10_000)
+    desk = Desk(cursus.Teacher(cursus.Uniform(9), run=run))
+    client = DeskClient(desk, "worker")
+    for _ in range(25):
+        given = client.assign(envs)
+        client.report(given.tickets, success=envs < 5, returns=envs * 1.0, lengths=envs + 1)
+    cuts = list_checkpoints(run / "checkpoints")
+    assert max(int(path.name[:12]) for path in cuts) > 0
+    assert not any(map(holds_student, cuts))
+    counts = desk.teacher.counts
+    desk.teacher._abandon()
+    with cursus.Teacher.resume(cursus.Uniform(9), run) as again:
+        assert again.counts == counts
 
 
 def test_tickets_ahead_are_stale_by_what_came_meanwhile() -> None:

@@ -119,6 +119,7 @@ class _DeskActor:
             "withholds": lambda desk: desk.teacher.withholds,
             "callers": lambda desk: desk.callers,
             "metrics": lambda desk: self._statistics.report(),
+            "progress": lambda desk: (desk.teacher.status(), self._statistics.report()),
             "desk": lambda desk: {
                 "retries": desk.retries,
                 "again": desk.again,
@@ -277,6 +278,10 @@ class RayAddress(DeskAddress):
     def metrics(self) -> dict[str, float]:
         """As `CurriculumStatistics.report`: the metrics of the epoch that ends here."""
         return self._ask("look", "metrics")  # type: ignore[no-any-return]
+
+    def progress(self) -> tuple[dict[str, Any], dict[str, float]]:
+        """`status` and `metrics`, asked for together."""
+        return self._ask("look", "progress")  # type: ignore[no-any-return]
 
     def desk(self) -> dict[str, Any]:
         """How the desk fares: retries, tickets given again, how far tickets held ahead were behind, and its process."""

@@ -61,8 +61,8 @@ class RLlibCurriculumCallback(RLlibCallback):  # type: ignore[misc, unused-ignor
     def on_train_result(self, *, algorithm: Any, result: dict[str, Any], **_: Any) -> None:
         """Put the curriculum into the result; an error if its desk is gone."""
         address = self._address or _address_in(algorithm.config.env_config)
-        status = address.status()
-        found = {"tickets": status["tickets"], "metrics": address.metrics()}
+        status, metrics = address.progress()
+        found = {"tickets": status["tickets"], "metrics": metrics}
         reached = [row["stage"] for row in status["tables"].get("stages", ()) if row["status"] != "locked"]
         result[CURRICULUM] = {"stage": reached[-1], **found} if reached else found
 

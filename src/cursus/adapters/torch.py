@@ -7,6 +7,8 @@ results, reports them, and deals the next hand. So every curriculum, law and rec
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -120,9 +122,7 @@ class DeviceTeacher:
 
     # ---- on the device
 
-    def step(
-        self, ended: Tensor, *, rewards: Tensor, success: Tensor | None = None, scores: Tensor | None = None
-    ) -> None:
+    def step(self, ended: Tensor, *, rewards: Tensor, success: Tensor | None = None, scores: Tensor | None = None) -> None:
         """One step of every environment was done; where an episode ended, the next one has begun, with the task in `tasks`.
 
         Args:
@@ -195,7 +195,7 @@ class DeviceTeacher:
             self._free_places(left)
             decisions += self.teacher.withdraw(left)
         self._recent = [*self._recent, ends][-_REMEMBERED:]
-        self._deal(self._wanted())
+        self._put_hand(*self._assign(self._wanted()))
         self._collected = None
         return decisions
 
@@ -212,7 +212,7 @@ class DeviceTeacher:
             )
         return ends
 
-    def _read(self, ends: int) -> dict[str, NDArray[np.generic]]:
+    def _read(self, ends: int) -> dict[str, NDArray[Any]]:
         """The first rows of all columns, on this side, while the device goes on."""
         columns = self._results if self._scores is None else {**self._results, "scores": self._scores}
         if self._stream is None or not isinstance(self._collected, torch.cuda.Event):
@@ -246,11 +246,9 @@ class DeviceTeacher:
         given = self.teacher.assign(places)
         return given.tickets, given.tasks, given.learn
 
-    def _deal(self, count: int) -> None:
-        """A hand of new tickets."""
-        self._put_hand(*self._assign(count))
-
-    def _put_hand(self, tickets: IntArray, tasks: IntArray, learn: NDArray[np.bool_]) -> None:
+    def _put_hand(self, *hand: NDArray[Any]) -> None:
+        """The tickets, tasks and `learn` of what environments take next."""
+        tickets, tasks, learn = hand
         self._hand = tickets
         size = len(tickets)
         for there, here in ((self._hand_tickets, tickets), (self._hand_tasks, tasks), (self._hand_learn, learn)):
@@ -263,12 +261,12 @@ class DeviceTeacher:
         there.copy_(tensor.pin_memory() if self._cuda else tensor, non_blocking=self._cuda)
 
     def _take_up(self, held: dict[int, int]) -> None:
-        """Begin: environments take the oldest tickets that are in flight, and new ones; what is in flight beside is the hand."""
+        """Begin: environments take the oldest tickets in flight, and new ones; what is in flight beside is the hand."""
         tickets = np.array(sorted(held), dtype=np.int64)
         taken = np.array(sorted(held.values()), dtype=np.int64)
         self._places = int(taken.max(initial=-1)) + 1
         self._free = np.setdiff1d(np.arange(self._places), taken)
-        columns = (tickets, *self.teacher.drawn(tickets)[::2]) if len(tickets) else self._assign(0)
+        columns: tuple[NDArray[Any], ...] = (tickets, *self.teacher.drawn(tickets)[::2]) if len(tickets) else self._assign(0)
         if (missing := self.num_envs - len(tickets)) > 0:
             more = self._assign(missing)
             columns = tuple(np.concatenate(each) for each in zip(columns, more, strict=True))
@@ -278,15 +276,12 @@ class DeviceTeacher:
         if len(gone := columns[0][self.num_envs + self._room :]):
             self._free_places(gone)
             self.teacher.withdraw(gone)
-        if len(hand[0]):
-            self._put_hand(*hand)
-        else:
-            self._deal(self._wanted())
+        self._put_hand(*(hand if len(hand[0]) else self._assign(self._wanted())))
 
     # ---- saving
 
     def state(self) -> Tree:
-        """Everything that `DeviceTeacher(…, state=…)` needs to go on, to be saved with the teacher's own right after `exchange`."""
+        """All that `DeviceTeacher(…, state=…)` needs to go on, to be saved with the teacher's own right after `exchange`."""
         if int(self._ends):
             raise StateError("episodes have ended since the last exchange. Call exchange, and save then.")
         mine = {"tickets": self.tickets, "tasks": self.tasks, "returns": self._returns, "lengths": self._lengths}

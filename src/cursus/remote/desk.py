@@ -206,6 +206,7 @@ class Desk:
         self._settle(caller, known, settled)
         given = self._give(envs, wanted.known)
         self.teacher.flush(status=False)
+        self.teacher.checkpoint_if_due()
         return given
 
     def leave(self, caller: str, epoch: int) -> None:
@@ -473,8 +474,11 @@ class DeskClient:
         given = [None if each is None else np.atleast_1d(np.asarray(each)) for each in (success, returns, lengths, scores)]
         won, gained, lasted, graded = given
         bounds, needs = self.joined.score_bounds, self.joined.needs
-        checked = check_results(numbers, won, gained, lasted, graded, bounds, needs)  # type: ignore[arg-type]
-        self._reports.append((numbers, checked))
+        self.hand_in(numbers, check_results(numbers, won, gained, lasted, graded, bounds, needs))  # type: ignore[arg-type]
+
+    def hand_in(self, tickets: IntArray, results: Results) -> None:
+        """`report` of `results` that were checked already, with their `tickets`."""
+        self._reports.append((tickets, results))
 
     def withdraw(self, tickets: ArrayLike) -> None:
         """Give these `tickets` back unplayed, with the next exchange."""

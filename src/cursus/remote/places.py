@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -51,6 +51,14 @@ _shared: dict[_Key, _Shared] = {}  # by process as well: what a fork inherits is
 _sharing = Lock()
 
 
+class _Ask(NamedTuple):
+    """What an environment wants done: something settled, then perhaps a ticket."""
+
+    settle: Callable[[DeskClient], None] | None
+    env: int | None
+    turn: Future[Turn | None]
+
+
 class _Shared:
     """One client for all environments of a process that go to the same desk by the same name."""
 
@@ -59,21 +67,53 @@ class _Shared:
         self.key = key
         self.client = DeskClient(desk.transport() if isinstance(desk, DeskAddress) else desk, caller)
         self.taken: set[int] = set()
-        self._acting = Lock()
+        self._acting, self._queueing = Lock(), Lock()
+        self._asks: deque[_Ask] = deque()
         # Where tickets are held ahead, exchanges go on beside the environments: one thread, so that they stay in order.
         self._thread = ThreadPoolExecutor(1, "cursus-desk") if self.client.joined.ahead else None
 
-    def do(self, act: Callable[[DeskClient], Turn | None]) -> Future[Turn | None]:
-        """Act with the client, at once or in its turn."""
-        if self._thread is not None:
-            return self._thread.submit(self._locked, act)
-        done: Future[Turn | None] = Future()
-        done.set_result(self._locked(act))
-        return done
+    def ask(self, settle: Callable[[DeskClient], None] | None = None, env: int | None = None) -> Future[Turn | None]:
+        """Settle something, then get a ticket for an environment, if one is named: at once, or in its turn."""
+        ask = _Ask(settle, env, Future())
+        with self._queueing:
+            self._asks.append(ask)
+        if self._thread is None:
+            self._serve()
+        else:
+            self._thread.submit(self._serve)
+        return ask.turn
 
-    def _locked(self, act: Callable[[DeskClient], Turn | None]) -> Turn | None:
+    def _serve(self) -> None:
+        """All that waits, as far as each environment wants one ticket: in one exchange."""
         with self._acting:
-            return act(self.client)
+            asks = self._next_asks()
+            try:
+                for ask in asks:
+                    if ask.settle is not None:
+                        ask.settle(self.client)
+                envs = [ask.env for ask in asks if ask.env is not None]
+                turns = iter(self._assign(envs) if envs else ())
+            except BaseException as error:
+                for ask in asks:
+                    ask.turn.set_exception(error)
+                return
+            for ask in asks:
+                ask.turn.set_result(None if ask.env is None else next(turns))
+
+    def _next_asks(self) -> list[_Ask]:
+        taken: list[_Ask] = []
+        envs: set[int | None] = set()
+        with self._queueing:
+            while self._asks and self._asks[0].env not in envs:
+                taken.append(self._asks.popleft())
+                envs.add(taken[-1].env)
+                envs.discard(None)
+        return taken
+
+    def _assign(self, envs: list[int]) -> list[Turn]:
+        given = self.client.assign(envs)
+        columns = (given.tickets.tolist(), given.tasks.tolist(), given.learn.tolist())
+        return [Turn(*row, self.client.joined.epoch) for row in zip(*columns, strict=True)]
 
     def close(self) -> None:
         """Leave."""
@@ -122,14 +162,10 @@ class Place:
         """The next episode. All results that wait in this process are handed in on the way."""
         while True:
             while len(self._coming) <= self._ahead:
-                self._coming.append(self._shared.do(self._ask))
+                self._coming.append(self._shared.ask(env=self._env))
             turn = self._coming.popleft().result()
             if turn is not None and turn.epoch == self.joined.epoch:
                 return turn
-
-    def _ask(self, client: DeskClient) -> Turn:
-        given = client.assign([self._env])
-        return Turn(int(given.tickets[0]), int(given.tasks[0]), bool(given.learn[0]), client.joined.epoch)
 
     def end(
         self, turn: Turn, *, success: bool | None = None, returns: float, lengths: int, scores: float | None = None
@@ -145,15 +181,14 @@ class Place:
         """
         bounds, needs = self.joined.score_bounds, self.joined.needs
         won, graded = (None if each is None else np.array([each]) for each in (success, scores))
-        columns = (won, np.array([returns]), np.array([lengths]), graded)
-        check_results(np.array([turn.ticket]), *columns, bounds, needs)  # a wrong one is refused here and now
+        tickets, columns = np.array([turn.ticket]), (won, np.array([returns]), np.array([lengths]), graded)
+        results = check_results(tickets, *columns, bounds, needs)  # a wrong one is refused here and now
 
-        def hand_in(client: DeskClient) -> Turn | None:
+        def hand_in(client: DeskClient) -> None:
             if turn.epoch == client.joined.epoch:
-                client.report([turn.ticket], success=won, returns=columns[1], lengths=columns[2], scores=graded)
-            return self._ask(client) if self._ahead else None
+                client.hand_in(tickets, results)
 
-        done = self._shared.do(hand_in)
+        done = self._shared.ask(hand_in, self._env if self._ahead else None)
         if self._ahead:
             self._coming.append(done)
 
@@ -164,7 +199,7 @@ class Place:
             if turn.epoch == client.joined.epoch:
                 client.withdraw([turn.ticket])
 
-        self._shared.do(give_back)
+        self._shared.ask(give_back)
 
     def close(self) -> None:
         """Give back what is held ahead; the last environment of a process leaves the desk. One that is gone is not missed."""
@@ -176,7 +211,7 @@ class Place:
         with _sharing, suppress(TeacherError):
             self._shared.taken.discard(self._env)
             if self._shared.taken:
-                self._shared.do(lambda client: client.flush()).result()
+                self._shared.ask(DeskClient.flush).result()
             elif _shared.pop(self._shared.key, None) is not None:
                 self._shared.close()
 

@@ -34,6 +34,8 @@ from cursus.types import BoolArray, Decision, Episodes, IntArray, Tree
 from cursus.verbosity import log
 
 _REMEMBERED_DECISIONS = 1000
+_LONG_RECORD = 100_000  # episodes; applying as many again takes some seconds
+_SAVING_SHARE = 20.0  # of the time that a cut takes, at least so many times pass before another is saved unasked
 _FREQUENT = ("buffer", "eviction", "focus", "mix", "refresh")  # decisions that would hide the others on a terminal
 _INTERRUPTED = (
     "the last act was interrupted half-way, so tickets, record and curriculum may not agree. "
@@ -199,6 +201,8 @@ class Teacher:
         self._resumed_from: Resumption | None = None  # until the first act
         self._shown_to_observers = False  # whether what was applied again must be shown to who comes now
         self._before_close: list[Callable[[], None]] = []
+        self._saved = 0  # how many episodes had begun when the newest cut was saved
+        self._next_save = 0.0  # the moment (`time.monotonic`) before which none is saved unasked
         self.went_back = False
         """Whether this is a resumed run that set aside what was recorded after its checkpoint."""
         self.num_decisions = 0
@@ -541,7 +545,15 @@ class Teacher:
                 back as `caller_state` of the resumed teacher (default None).
         """
         self._act.check()
+        self._saved = self._book.counts.assigned
         return self._journal.save(self._settings, self._curriculum.state(), list(self._decisions), caller_state)
+
+    def checkpoint_if_due(self) -> None:
+        """Save a cut without a student if many episodes began since the last one: whoever goes forward is there in seconds."""
+        begin = time.monotonic()
+        if self._book.counts.assigned - self._saved >= _LONG_RECORD and begin >= self._next_save and self.run is not None:
+            self.checkpoint()
+            self._next_save = time.monotonic() + _SAVING_SHARE * (time.monotonic() - begin)
 
     def flush(self, *, status: bool = True) -> None:
         """Write every event to the run folder now.

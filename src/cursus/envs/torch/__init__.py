@@ -7,9 +7,9 @@ try:
 except ImportError as _error:
     raise _errors.MissingExtra.of(_error, "agents") from None
 
-from cursus.envs.torch.base import TorchStep, TorchEnv
+from cursus.envs.torch.base import TorchEnv, TorchStep
 from cursus.envs.torch.keys import TorchKeys
 
 del torch
 
-__all__ = ["TorchStep", "TorchEnv", "TorchKeys"]
+__all__ = ["TorchEnv", "TorchKeys", "TorchStep"]

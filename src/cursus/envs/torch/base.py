@@ -147,8 +147,8 @@ class TorchEnv(ABC):
         for name, tensor in mine.items():
             tensor.copy_(torch.as_tensor(state[name]))
 
-    def close(self) -> None:
-        """Nothing needs to be closed."""
+    def close(self) -> None:  # noqa: B027 – most have nothing to close
+        """Let go of whatever is not a tensor."""
 
 
 def mix(numbers: Tensor) -> Tensor:

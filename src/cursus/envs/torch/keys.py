@@ -10,7 +10,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from cursus.envs.keys import MANY_DOORS, MOVES, NUMBERS, SIDE, STEPS_OF_CHANCE, STEPS_PER_ROOM, read_task
-from cursus.envs.torch.base import TorchStep, TorchEnv, as_share
+from cursus.envs.torch.base import TorchEnv, TorchStep, as_share
 from cursus.settings import check_count
 from cursus.tasks import TaskSpace
 
