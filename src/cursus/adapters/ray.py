@@ -319,8 +319,11 @@ class RayAddress(DeskAddress):
 
     def _end(self) -> None:
         _started.pop((self.namespace, self.name), None)
-        with suppress(ValueError):
-            ray.kill(ray.get_actor(self.name, namespace=self.namespace), no_restart=True)
+        until = time.monotonic() + self.patience_s
+        with suppress(ValueError):  # nobody has this name any more, and it can be given again
+            while time.monotonic() < until:
+                ray.kill(ray.get_actor(self.name, namespace=self.namespace), no_restart=True)
+                time.sleep(_AGAIN_S)
 
     def _ask(self, act: str, *said: Any) -> Any:
         return _RayTransport(self, self.patience_s).ask(act, *said)

@@ -16,6 +16,8 @@ _ENTRY_POINTS = {
     "cursus/ReferenceHockey-v0": "cursus.envs.hockey.reference:make_env",
     "cursus/Keys-v0": "cursus.envs.keys:KeysEnv",
     "cursus/TorchKeys-v0": "cursus.envs.keys:KeysEnv",
+    "cursus/Maze-v0": "cursus.envs.maze:MazeEnv",
+    "cursus/TorchMaze-v0": "cursus.envs.maze:MazeEnv",
     "cursus/Gate-v0": "cursus.envs.gate:GateEnv",
     "cursus/CartPole-v0": "cursus.envs.cartpole:CartPoleTasksEnv",
     "cursus/MiniGrid-v0": "cursus.envs.minigrid:MiniGridEnv",
@@ -23,7 +25,10 @@ _ENTRY_POINTS = {
     "cursus/BipedalWalker-v0": "cursus.envs.walker:BipedalWalkerTasksEnv",
 }
 
-_BATCHED = {"cursus/TorchKeys-v0": "cursus.envs.torch.keys:TorchKeys"}
+_BATCHED = {
+    "cursus/TorchKeys-v0": "cursus.envs.torch.keys:TorchKeys",
+    "cursus/TorchMaze-v0": "cursus.envs.torch.maze:TorchMaze",
+}
 
 
 def register_envs() -> None:
