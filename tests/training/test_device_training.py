@@ -192,3 +192,27 @@ def test_a_million_environments_are_the_most(tmp_path: Path) -> None:
 def test_one_environment_is_enough(tmp_path: Path) -> None:
     settings = ["training.steps=512", "agent.batch_size=16"]
     assert train(config(), num_envs=1, run=tmp_path / "run", settings=settings).steps == 512
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step() -> None:
+    found = []
+    for replayed in (True, False):
+        with Teacher(cursus.LearningProgress(Product(doors=range(7))), seed=2) as teacher:
+            envs = TorchKeys(512, teacher.tasks, device="cuda", seed=1)
+            agent = PPO(
+                11, num_actions=4, num_envs=512, n_steps=8, batch_size=512, hidden=(32,), device="cuda", cuda_graphs=replayed
+            )
+            taught = DeviceLearner(envs, agent, teacher, cuda_graphs=replayed)
+            for _ in range(40):
+                taught.play()
+                metrics = agent.update_async()
+                taught.tickets.exchange()
+                metrics()
+            weights = torch.cat([each.flatten() for each in agent._both.parameters()])
+            found.append((teacher.counts, taught.tickets.tasks.cpu(), weights.cpu()))
+    (counts, tasks, weights), (other_counts, other_tasks, other_weights) = found
+    assert counts == other_counts
+    assert counts.finished > 1000
+    assert torch.equal(tasks, other_tasks)
+    assert torch.equal(weights, other_weights)

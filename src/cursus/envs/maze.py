@@ -74,7 +74,7 @@ HELD_OUT = {
         ".#.#.#.###.## .#...#.#.#... .###.#.#.###. .#...#.#...#. .#.###.#.#.#. .#...#...#..."
     ),
 }
-"""Mazes on which curricula are compared (Dennis et al. 2020, Jiang et al. 2021): `.` floor, `#` wall, `G` goal, `>v<^` start."""
+"""Mazes that curricula are compared on (Dennis et al. 2020, Jiang et al. 2021): `.` floor, `#` wall, `G` goal, `>v<^` start."""
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,31 @@ from cursus.types import Tree
 
 
 class BatchedStep(Protocol):
-    """What came of one step of every environment, as `cursus.envs.torch.TorchStep` has it."""
+    """What came of one step of every environment: rows of tensors, as `cursus.envs.torch.TorchStep` has them."""
 
-    observations: Tensor
-    rewards: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    success: Tensor
-    scores: Tensor | None
+    @property
+    def observations(self) -> Tensor:
+        """What is seen now, at an end the true last observation."""
+
+    @property
+    def rewards(self) -> Tensor:
+        """Of the step."""
+
+    @property
+    def terminated(self) -> Tensor:
+        """Where an episode ended for good."""
+
+    @property
+    def truncated(self) -> Tensor:
+        """Where an episode was cut off."""
+
+    @property
+    def success(self) -> Tensor:
+        """Whether an episode that ended has succeeded."""
+
+    @property
+    def scores(self) -> Tensor | None:
+        """A finer measure of episodes that ended; None where there is none."""
 
 
 @runtime_checkable
@@ -92,11 +109,12 @@ class DeviceLearner:
         envs: the environments.
         agent: what learns, on their device, for as many environments.
         teacher: whose curriculum is practised; it is not closed here.
+        cuda_graphs: whether a rollout is recorded as a CUDA graph and replayed, on CUDA (default true).
     """
 
     updates_per_env_step = None
 
-    def __init__(self, envs: BatchedEnv, agent: PPO, teacher: Teacher) -> None:
+    def __init__(self, envs: BatchedEnv, agent: PPO, teacher: Teacher, *, cuda_graphs: bool = True) -> None:
         self._envs, self._agent, self._teacher = envs, agent, teacher
         rollout = agent.rollout
         self._n_steps, self._num_envs, size = rollout["observations"].shape
@@ -106,7 +124,7 @@ class DeviceLearner:
         self._noise = torch.zeros((self._n_steps, self._num_envs, agent.noise_size), device=agent.device)
         self._observations = torch.zeros((self._num_envs, size), device=agent.device)
         self._came = torch.zeros((self._n_steps, self._num_envs, size), device=agent.device)  # of each step, before resets
-        self._playing = Recorded(lambda _: self._play_steps(), {}, agent.device)
+        self._playing = Recorded(lambda _: self._play_steps(), {}, agent.device, replayed=cuda_graphs)
 
     @property
     def tickets(self) -> DeviceTeacher:

@@ -255,6 +255,8 @@ class _Job:
         plan = self.plan
         if plan.training.mirror or plan.phases:
             raise ConfigError("phases and training.mirror are for games, not for batched environments.")
+        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("high")  # as exact as such large batches can tell, and much faster
         envs = make_batched(plan.environment, curriculum.tasks, self.num_envs, device=self.device, seed=plan.seed)
         stack.callback(envs.close)
         single = make_env(plan.environment, discrete=plan.agent.discrete)
