@@ -82,10 +82,12 @@ def agent_for(envs: TorchEnv, device: torch.device, seed: int = 0, **settings: A
 class Trainer:
     """PPO under a curriculum; or, where there is none, with so many tasks drawn on the device."""
 
+    compiled = False
+
     def __init__(self, curriculum: cursus.Curriculum | int, envs: TorchEnv, seed: int, **settings: Any) -> None:
         self.envs, self.agent = envs, agent_for(envs, envs.device, seed, **settings)
         taught = cursus.Uniform(curriculum) if isinstance(curriculum, int) else curriculum
-        self.learner = DeviceLearner(envs, self.agent, cursus.Teacher(taught, seed=seed))
+        self.learner = DeviceLearner(envs, self.agent, cursus.Teacher(taught, seed=seed), compiled=self.compiled)
         if isinstance(curriculum, int):
             drawn: Any = NoTeacher(envs.num_envs, curriculum, envs.device)
             self.learner._tickets = drawn
@@ -146,7 +148,7 @@ def measure_speed(device: torch.device, sizes: tuple[int, ...], seconds: float) 
 
 
 def _with_policy(envs: TorchEnv, steps: int, seconds: float) -> Iterator[tuple[str, float]]:
-    trainer = Trainer(staged(7), envs, 0)
+    trainer = Trainer(cursus.Uniform(Product(doors=range(7))), envs, 0)
     yield f"rollout_msteps_s_{envs.num_envs}", rate(lambda: trainer.rollout(learn=False), steps, envs.device, seconds)
     yield f"ppo_msteps_s_{envs.num_envs}", rate(trainer.rollout, steps, envs.device, seconds)
 
@@ -352,7 +354,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     cursus.set_verbosity("warning")
     device, quick = torch.device(arguments.device), arguments.quick
     torch.set_float32_matmul_precision("high")
-    seeds = arguments.seeds
+    seeds, Trainer.compiled = arguments.seeds, arguments.compiled
     parts: dict[str, Callable[[], Iterator[tuple[str, float]]]] = {
         "speed": lambda: measure_speed(device, (64,) if quick else SIZES, 0.1 if quick else 1.0),
         "cost": lambda: measure_cost(device, 64 if quick else 65_536, 2 if quick else 12),
@@ -379,4 +381,4 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, device="cuda", parts="speed,cost,six,twenty,forty,noise,mazes", seeds=3, quick=False)
+    main(measure, tables, device="cuda", parts="speed,cost,six,twenty,forty,noise,mazes", seeds=3, quick=False, compiled=False)

@@ -110,11 +110,14 @@ class DeviceLearner:
         agent: what learns, on their device, for as many environments.
         teacher: whose curriculum is practised; it is not closed here.
         cuda_graphs: whether a rollout is recorded as a CUDA graph and replayed, on CUDA (default true).
+        compiled: whether `torch.compile` makes one step of it into few kernels, which takes some time at first (default false).
     """
 
     updates_per_env_step = None
 
-    def __init__(self, envs: BatchedEnv, agent: PPO, teacher: Teacher, *, cuda_graphs: bool = True) -> None:
+    def __init__(
+        self, envs: BatchedEnv, agent: PPO, teacher: Teacher, *, cuda_graphs: bool = True, compiled: bool = False
+    ) -> None:
         self._envs, self._agent, self._teacher = envs, agent, teacher
         rollout = agent.rollout
         self._n_steps, self._num_envs, size = rollout["observations"].shape
@@ -124,6 +127,7 @@ class DeviceLearner:
         self._noise = torch.zeros((self._n_steps, self._num_envs, agent.noise_size), device=agent.device)
         self._observations = torch.zeros((self._num_envs, size), device=agent.device)
         self._came = torch.zeros((self._n_steps, self._num_envs, size), device=agent.device)  # of each step, before resets
+        self._stepping: Any = torch.compile(self._step, fullgraph=True, dynamic=False) if compiled else self._step
         self._playing = Recorded(lambda _: self._play_steps(), {}, agent.device, replayed=cuda_graphs)
 
     @property
@@ -196,19 +200,23 @@ class DeviceLearner:
 
     def _play_steps(self) -> None:
         """All steps: nothing here depends on what tensors hold, or leaves the device."""
-        agent, envs, tickets = self._agent, self._envs, self.tickets
         seen = self._observations
-        for step in range(self._n_steps):
-            kept, actions = agent.explore(seen, self._noise[step])
-            came = envs.step(actions)
-            ended = came.terminated | came.truncated
-            self._came[step].copy_(came.observations)
-            more = {"rewards": came.rewards, "terminated": came.terminated, "ended": ended, "valid": tickets.learn}
-            agent.rollout.write(step, **kept, **more)
-            agent.normalize(seen)
-            tickets.step(ended, rewards=came.rewards, success=came.success, scores=came.scores)
-            seen = envs.begin(ended, tickets.tasks)
+        for index in range(self._n_steps):
+            kept, came, seen = self._stepping(seen, self._noise[index])
+            self._came[index].copy_(came)
+            self._agent.rollout.write(index, **kept)
         self._observations.copy_(seen)
+
+    def _step(self, seen: Tensor, noise: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+        """One step: what the rollout keeps of it, what came of it, and what is seen then."""
+        tickets = self.tickets
+        kept, actions = self._agent.explore(seen, noise)
+        came = self._envs.step(actions)
+        ended = came.terminated | came.truncated
+        kept |= {"rewards": came.rewards, "terminated": came.terminated, "ended": ended, "valid": tickets.learn.clone()}
+        self._agent.normalize(seen)
+        tickets.step(ended, rewards=came.rewards, success=came.success, scores=came.scores)
+        return kept, came.observations, self._envs.begin(ended, tickets.tasks)
 
     def _value_ends(self) -> None:
         """What the critic expects of last observations where an episode was cut off, and after the last step of the rollout."""
