@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cursus.envs.maze import FLOOR, GOAL, HELD_OUT, PAD, WALL, Level, MazeEnv, read_level, time_limit
+from cursus.envs.maze import FLOOR, GOAL, HELD_OUT, PAD, WALL, Maze, MazeEnv, read_level, time_limit
 from cursus.envs.torch import TorchMaze
 from cursus.errors import SettingsError, TaskError
 from cursus.tasks import Named
@@ -20,7 +20,7 @@ from cursus.tasks import Named
 FORWARD_WAYS = ((1, 0), (0, 1), (-1, 0), (0, -1))
 
 
-def distance(level: Level) -> int | None:
+def distance(level: Maze) -> int | None:
     """How many fields it is from start to goal; None where there is no way."""
     fields, (x, y) = level.padded, level.start
     begin = (y + PAD, x + PAD)

@@ -203,7 +203,7 @@ class PPO(Agent):
         return self._rollout
 
     def draw_noise(self, noise: Tensor) -> None:
-        """Fill a tensor whose last dimension is `noise_size`, which `explore` then acts by."""
+        """Fill `noise`, whose last dimension is `noise_size`; `explore` then acts by it."""
         self._actor.draw_noise(noise, self._torch_rng)
 
     @property

@@ -78,7 +78,7 @@ HELD_OUT = {
 
 
 @dataclass(frozen=True)
-class Level:
+class Maze:
     """One maze."""
 
     fields: NDArray[np.uint8]
@@ -202,7 +202,7 @@ def late_share() -> float:
 # ---- levels
 
 
-def read_level(options: Mapping[str, Any] | None, size: int) -> Level:
+def read_level(options: Mapping[str, Any] | None, size: int) -> Maze:
     """The maze that the options of a reset ask for; without a task an empty one.
 
     Args:
@@ -229,15 +229,15 @@ def read_level(options: Mapping[str, Any] | None, size: int) -> Level:
     return _labyrinth(rng, size) if kind == "labyrinth" else _with_walls(rng, size, int(walls))
 
 
-def _drawn(rows: list[str]) -> Level:
+def _drawn(rows: list[str]) -> Maze:
     """A level from its picture."""
     picture = np.array([list(row) for row in rows])
     fields = np.select([picture == "#", picture == "G"], [WALL, GOAL], FLOOR).astype(np.uint8)
     (y, x), *_ = np.argwhere(np.isin(picture, list(_FACING)))
-    return Level(fields, (int(x), int(y)), _FACING.index(picture[y, x]))
+    return Maze(fields, (int(x), int(y)), _FACING.index(picture[y, x]))
 
 
-def _with_walls(rng: np.random.Generator, size: int, walls: int) -> Level:
+def _with_walls(rng: np.random.Generator, size: int, walls: int) -> Maze:
     """Walls, goal and start anywhere."""
     fields = np.zeros(size * size, np.uint8)
     places = rng.permutation(size * size)
@@ -245,7 +245,7 @@ def _with_walls(rng: np.random.Generator, size: int, walls: int) -> Level:
     return _placed(rng, fields.reshape(size, size), places[:2])
 
 
-def _labyrinth(rng: np.random.Generator, size: int) -> Level:
+def _labyrinth(rng: np.random.Generator, size: int) -> Maze:
     """A tree of ways, grown at random from one field."""
     fields = np.full((size, size), WALL, np.uint8)
     here = (0, 0)
@@ -264,8 +264,8 @@ def _labyrinth(rng: np.random.Generator, size: int) -> Level:
     return _placed(rng, fields, rng.choice(np.flatnonzero(fields == FLOOR), 2, replace=False))
 
 
-def _placed(rng: np.random.Generator, fields: NDArray[np.uint8], places: NDArray[np.int64]) -> Level:
+def _placed(rng: np.random.Generator, fields: NDArray[np.uint8], places: NDArray[np.int64]) -> Maze:
     """The level with its goal and its start in these places."""
     goal, start = (divmod(int(place), len(fields)) for place in places)
     fields[goal] = GOAL
-    return Level(fields, (start[1], start[0]), int(rng.integers(4)))
+    return Maze(fields, (start[1], start[0]), int(rng.integers(4)))
