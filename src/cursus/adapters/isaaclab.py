@@ -10,8 +10,7 @@ import numpy as np
 
 from cursus.curricula import Curriculum
 from cursus.errors import CheckpointError, MissingExtra, SettingsError
-from cursus.runs import RunFolder
-from cursus.runs import checkpoint as checkpoints
+from cursus.runs import RunFolder, checkpoint
 from cursus.settings import check_kind
 from cursus.tasks import TaskSpace
 from cursus.teacher import Teacher
@@ -165,14 +164,8 @@ class IsaacCurriculumTerm:
             raise CheckpointError(
                 f"there is no curriculum in this checkpoint: save it with infos=term.state(). Got {state!r:.80}."
             )
-        saved, folder = checkpoints.decode(cut, "this cut"), RunFolder(self._run)
-        if saved["settings"]["id"] != folder.read_config()["id"]:
-            raise CheckpointError(
-                f"this cut belongs to another run than {self._run}. Give the run folder that it was saved in."
-            )
+        at = checkpoint.put_back(RunFolder(self._run), cut)
         self.teacher.close()
-        at = folder.checkpoints / f"{saved['position']:012d}-student.ckpt"
-        checkpoints.write_atomically(at, cut)
         self._teach(Teacher.resume(self._copy(), self._run, at=at, forward=False))
 
     def close(self) -> None:
