@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -198,6 +198,14 @@ def test_a_desk_that_is_gone_is_named(tmp_path: Path) -> None:
 def test_a_callback_without_a_desk_says_what_is_missing() -> None:
     with pytest.raises(SettingsError, match="0 addresses"):
         config().env_runners(num_env_runners=0).environment("stepped").build_algo()
+
+
+def test_a_curriculum_whose_episodes_are_not_all_learned_from_is_refused(tmp_path: Path) -> None:
+    curriculum = cursus.curricula.PLR(STAGES, score="learnability", robust=True)
+    address = adapter.start(curriculum, run=tmp_path / "run")
+    with pytest.raises(SettingsError, match="learns from every episode"):
+        config(address).env_runners(num_env_runners=0).build_algo()
+    address.close()
 
 
 def test_two_trials_have_a_run_each(tmp_path: Path) -> None:
