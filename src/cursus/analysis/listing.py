@@ -46,11 +46,12 @@ class RunSummary:
 
 def list_runs(folder: str | Path) -> list[RunSummary]:
     """All runs in a `folder` and up to three levels below it, newest first; nothing is locked or changed."""
-    found = [_summary(path) for path in _run_folders(Path(folder), _DEEPEST)]
+    found = [summarize(path) for path in run_folders(Path(folder))]
     return sorted(found, key=lambda each: -(each.time or 0.0))
 
 
-def _run_folders(folder: Path, deeper: int) -> Iterator[Path]:
+def run_folders(folder: Path, deeper: int = _DEEPEST) -> Iterator[Path]:
+    """The run folders in a `folder`, and below it as many levels as `deeper` says (default 3)."""
     if not folder.is_dir():
         raise LedgerError(f"{folder} is no folder. Give the one that your runs are in.")
     if (folder / "config.json").exists() and (folder / "events.jsonl").exists():
@@ -58,10 +59,11 @@ def _run_folders(folder: Path, deeper: int) -> Iterator[Path]:
         return
     for each in sorted(folder.iterdir()):
         if deeper and each.is_dir() and not each.is_symlink() and os.access(each, os.R_OK | os.X_OK):
-            yield from _run_folders(each, deeper - 1)
+            yield from run_folders(each, deeper - 1)
 
 
-def _summary(path: Path) -> RunSummary:
+def summarize(path: Path) -> RunSummary:
+    """How the run in the folder `path` stands; it may be unreadable."""
     folder = RunFolder(path)
     try:
         folder.read_config()
