@@ -19,18 +19,18 @@ from cursus.web import PageServer
 
 def serve(console: Console, folder: Path, host: str, port: int, token: str | None) -> None:
     """Serve until interrupted."""
-    with PageServer(folder, host=host, port=port, token=token) as page:
-        console.print(f"{plain(str(folder))} is shown at {page.url}", soft_wrap=True)
-        if not page.local:
-            console.print("Whoever has this address can look at these runs; nothing is encrypted on the way.")
-        console.print("Ctrl-C ends it.")
-        previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            console.print("ended")
-        finally:
-            signal.signal(signal.SIGTERM, previous)
+    ends = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # they wait until they are asked for: none is missed
+    try:
+        with PageServer(folder, host=host, port=port, token=token) as page:
+            console.print(f"{plain(str(folder))} is shown at {page.url}", soft_wrap=True)
+            if not page.local:
+                console.print("Whoever has this address can look at these runs; nothing is encrypted on the way.")
+            console.print("Ctrl-C ends it.")
+            signal.sigwait(ends)
+        console.print("ended")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

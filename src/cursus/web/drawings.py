@@ -61,6 +61,7 @@ def meters(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, 
     """Of each row with a gate that is in use: its success with its interval, and the threshold."""
     found = [
         {
+            "of": next(iter(row)),
             "name": next(iter(row.values())),
             "done": row["status"] == "graduated",
             "threshold": threshold,

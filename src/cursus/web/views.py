@@ -48,11 +48,11 @@ class Runs:
         self._lock = threading.Lock()
 
     def data(self) -> bytes:
-        """How each stands, newest first."""
+        """How each stands: those that are running by their names, then the others, newest first."""
         with self._lock:
             self._summaries = {path: self._summary(path) for path in run_folders(self.folder)}
             found = [{"name": self._name(path), **_told(summary)} for path, (_, summary) in self._summaries.items()]
-        return _json(sorted(found, key=lambda each: -(each["time"] or 0.0)))
+        return _json(sorted(found, key=_place))
 
     def _summary(self, path: Path) -> tuple[Any, RunSummary]:
         """The one that is known, unless something has changed."""
@@ -165,6 +165,12 @@ class RunView:
                 self._visits = visits, now
             judged = visits.judged([setting])
         return _json({"settings": [setting], "left_out": len(judged[:-_MOST_ROWS]), "visits": _rows(judged[-_MOST_ROWS:])})
+
+
+def _place(run: dict[str, Any]) -> tuple[bool, float, str]:
+    """Where a run stands in the list: the time of those that are running changes all the while."""
+    running = run["state"] == "running"
+    return not running, 0.0 if running else -(run["time"] or 0.0), run["name"]
 
 
 def _json(value: Any) -> bytes:

@@ -22,10 +22,13 @@ function shape(name, attributes = {}, text) {
   return made;
 }
 
-const colour = (index) => getComputedStyle(document.documentElement).getPropertyValue(`--c${index % COLOURS}`).trim();
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colour = (index) => ink(`--c${index % COLOURS}`);
 const percent = (value, digits = 0) => (value == null ? "–" : `${(100 * value).toFixed(digits)} %`);
-const whole = (value) => (value == null ? "–" : Math.round(value).toLocaleString("en"));
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
+const whole = (value) => (value == null ? "–" : Math.abs(value) < 1e15 ? Math.round(value).toLocaleString("en") : compact.format(value));
+const number = (value) => (value == null ? "–" : Number.isInteger(value) ? whole(value) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
+const onAxis = (value) => (Math.abs(value) < 1000 ? Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }) : compact.format(value));
 const short = (text, most = 22) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 function titled(node, text) {
@@ -35,10 +38,12 @@ function titled(node, text) {
 
 // ---- curves
 
-// A chart that is made anew only when its curves are others; `series` is [{name, y, low, high}].
+// A chart that is made anew only when its curves are others; `series` is [{name, y, colour, low, high}].
 class Curves {
-  constructor(label, { share = false, height = 220 } = {}) {
-    this.node = el("div", { class: "chart", role: "img", "aria-label": label });
+  constructor(label, along, { share = false, height = 220 } = {}) {
+    this.node = el("div", { class: "chart", role: "img" });
+    this.label = label;
+    this.along = along;
     this.share = share;
     this.height = height;
     this.key = "";
@@ -47,14 +52,12 @@ class Curves {
   }
 
   draw(x, series) {
-    const key = series.map((each) => each.name).join("\u0000") + ink("--ink");
-    const banded = series.length <= 4 && series.every((each) => each.low);
-    const data = [x];
-    for (const each of series) {
-      data.push(each.y);
-      if (banded) data.push(each.high, each.low);
-    }
-    if (this.plot && key === this.key && data.length === this.plot.series.length) {
+    const banded = series.every((each) => each.low);
+    const data = [x, ...series.flatMap((each) => (banded ? [each.y, each.high, each.low] : [each.y]))];
+    const newest = series.map((each) => `${short(each.name)} ${this.say(each.y.findLast((value) => value != null))}`);
+    this.node.setAttribute("aria-label", `${this.label} by ${this.along}, last: ${newest.join(", ")}`);
+    const key = JSON.stringify([series.map((each) => [each.name, each.colour]), banded, ink("--ink")]);
+    if (key === this.key) {
       this.plot.setData(data);
       return;
     }
@@ -63,19 +66,18 @@ class Curves {
     this.plot = new uPlot(this.options(series, banded), data, this.node);
   }
 
+  say(value) { return this.share ? percent(value, 1) : number(value); }
+
   options(series, banded) {
     const axis = { stroke: ink("--soft"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line") } };
-    const value = this.share ? (_, v) => percent(v, 1) : (_, v) => (v == null ? "–" : Number(v.toPrecision(4)).toLocaleString("en"));
-    const lines = [{ label: "episode or step", value: (_, v) => whole(v) }];
-    const bands = [];
+    const edge = { stroke: "transparent", width: 0, spanGaps: true, points: { show: false } };
+    const lines = [{ label: this.along, value: (_, v) => whole(v) }], bands = [];
     series.forEach((each, index) => {
-      const stroke = colour(index);
-      lines.push({ label: short(each.name), stroke, width: 2, value, spanGaps: true, points: { show: series.length < 3 ? undefined : false } });
-      if (banded) {
-        lines.push({ show: true, label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "hidden" });
-        lines.push({ show: true, label: "", stroke: "transparent", width: 0, spanGaps: true, points: { show: false }, class: "hidden" });
-        bands.push({ series: [lines.length - 2, lines.length - 1], fill: `${stroke}33` });
-      }
+      const stroke = colour(each.colour ?? index);
+      lines.push({ label: short(each.name), stroke, width: 2, value: (_, v) => this.say(v), spanGaps: true, points: { show: series.length < 3 ? undefined : false } });
+      if (!banded) return;
+      lines.push(edge, edge);
+      bands.push({ series: [lines.length - 2, lines.length - 1], fill: `${stroke}2b` });
     });
     return {
       width: this.node.clientWidth || 400,
@@ -84,42 +86,32 @@ class Curves {
       bands,
       scales: { x: { time: false }, y: this.share ? { range: [0, 1] } : {} },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString("en", { notation: "compact" })) },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => (this.share ? percent(tick) : Number(tick.toPrecision(6)).toLocaleString("en", { notation: "compact" }))) },
+        { ...axis, values: (_, ticks) => ticks.map(onAxis) },
+        { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => (this.share ? percent(tick) : onAxis(tick))) },
       ],
-      legend: { live: true },
       cursor: { points: { size: 6 } },
-      hooks: {
-        init: [(plot) => {
-          lines.forEach((line, index) => {
-            if (line.class === "hidden") plot.root.querySelectorAll(".u-series")[index].hidden = true;
-          });
-        }],
-      },
+      hooks: { init: [(plot) => plot.root.querySelectorAll(".u-series").forEach((row, index) => { row.hidden = lines[index] === edge; })] },
     };
   }
 }
 
 // ---- the gate meter: the rate with its interval, and the threshold that it must reach
 
-function gateMeter(row, threshold) {
-  const width = window.innerWidth < 600 ? 340 : 600, long = width - 20;
-  const drawn = shape("svg", { viewBox: `0 0 ${width} 74`, role: "img", class: "meter" });
-  const x = (value) => 10 + long * Math.min(Math.max(value, 0), 1);
-  titled(drawn, `success ${percent(row.success)}, between ${percent(row.low)} and ${percent(row.high)}; the threshold is ${percent(threshold)}`);
-  drawn.append(shape("rect", { x: 10, y: 26, width: long, height: 16, rx: 8, class: "zero" }));
-  if (row.low != null && row.high != null) {
-    drawn.append(shape("rect", { x: x(row.low), y: 26, width: Math.max(x(row.high) - x(row.low), 2), height: 16, rx: 3, class: "band" }));
-  }
-  if (row.success != null) {
-    const reached = threshold != null && row.low >= threshold;
-    drawn.append(shape("circle", { cx: x(row.success), cy: 34, r: 8, class: reached ? "met" : "f0" }));
-    drawn.append(shape("text", { x: x(row.success), y: 18, "text-anchor": row.success > 0.85 ? "end" : "middle" }, percent(row.success)));
-  }
-  if (threshold != null) {
-    drawn.append(shape("line", { x1: x(threshold), x2: x(threshold), y1: 20, y2: 50, class: "bar" }));
-    drawn.append(shape("text", { x: x(threshold), y: 66, "text-anchor": threshold > 0.85 ? "end" : "middle", class: "soft" }, `threshold ${percent(threshold)}`));
-  }
+function gateMeter({ success, low, high, threshold }) {
+  const width = window.innerWidth < 600 ? 340 : 640, long = width - 20;
+  const drawn = shape("svg", { viewBox: `0 0 ${width} 66`, role: "img", class: "meter" });
+  const x = (value) => 10 + long * Math.min(Math.max(value, 0), 1), anchor = (value) => (value > 0.85 ? "end" : value < 0.15 ? "start" : "middle");
+  const said = `success ${percent(success)}, between ${percent(low)} and ${percent(high)}; the threshold is ${percent(threshold)}`;
+  drawn.setAttribute("aria-label", said);
+  titled(drawn, said);
+  drawn.append(shape("rect", { x: 10, y: 22, width: long, height: 16, rx: 8, class: "zero" }));
+  if (low != null && high != null) drawn.append(shape("rect", { x: x(low), y: 22, width: Math.max(x(high) - x(low), 2), height: 16, rx: 3, class: "band" }));
+  drawn.append(shape("line", { x1: x(threshold), x2: x(threshold), y1: 16, y2: 46, class: "bar" }));
+  drawn.append(shape("text", { x: x(threshold), y: 61, "text-anchor": anchor(threshold), class: "soft" }, `threshold ${percent(threshold)}`));
+  if (success == null) return drawn;
+  drawn.append(shape("circle", { cx: x(success), cy: 30, r: 8, class: "f0" }));
+  const range = low == null ? "" : ` (${Math.round(100 * low)}–${Math.round(100 * high)})`;
+  drawn.append(shape("text", { x: x(success), y: 14, "text-anchor": anchor(success) }, `${percent(success)}${range}`));
   return drawn;
 }
 
@@ -127,10 +119,12 @@ function gateMeter(row, threshold) {
 
 const LOUD = new Set(["promotion", "demotion", "graduation", "completion", "forgetting", "rehearsal", "phase", "stage", "settings"]);
 
-function stageRibbon(stays, names, decisions, end) {
+function stageRibbon(stays, names, decisions, end, room) {
   const order = names.length ? names : [...new Set(stays.map((each) => each.name))];
-  const height = 22, top = 8, left = 150, width = 900, last = Math.max(end, 1);
-  const drawn = shape("svg", { viewBox: `0 0 ${left + width + 10} ${top + height * order.length + 24}`, role: "img", class: "ribbon" });
+  const longest = Math.max(...order.map((name) => short(name).length));
+  const height = 22, top = 8, left = 20 + 7 * longest, width = Math.max(room, left + 300) - left - 10, last = Math.max(end, 1);
+  const size = { width: left + width + 10, height: top + height * order.length + 24 };
+  const drawn = shape("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", class: "ribbon" });
   titled(drawn, "stages over the run");
   const x = (ticket) => left + (width * ticket) / last;
   order.forEach((name, index) => {
@@ -177,55 +171,95 @@ function heatMap(map, what) {
 }
 
 // Every task is a point: how far its success has risen lately, and what share of the episodes it has.
+// The pointer names the nearest one; the arrow keys go through them, the most practised first.
 class TaskPoints {
-  constructor(told) {
-    this.node = el("canvas", { class: "tasks", role: "img", "aria-label": "share and progress of every task", tabindex: "0" });
-    this.told = told;
-    this.tasks = [];
-    this.node.addEventListener("pointermove", (event) => this.name(event));
+  constructor() {
+    this.node = el("canvas", { class: "tasks", role: "img", tabindex: "0", "aria-label": "share and progress of every task; arrow keys name one after the other" });
+    const dot = (index) => el("span", { class: `dot b${index}` }, "● ");
+    this.legend = el("p", { class: "soft" }, dot(2), "success above 90 %, ", dot(0), "between, ", dot(1), "below 10 %");
+    this.told = el("p", { class: "told soft", "aria-live": "polite" });
+    this.tasks = { name: [] };
+    this.chosen = null;
+    this.node.addEventListener("pointermove", (event) => this.choose(this.nearest(event)));
+    this.node.addEventListener("keydown", (event) => this.step(event));
     new ResizeObserver(() => this.draw(this.tasks)).observe(this.node);
   }
 
   draw(tasks) {
+    const known = this.chosen == null ? null : this.tasks.name[this.chosen];
+    this.chosen = known == null ? null : tasks.name[this.chosen] === known ? this.chosen : [tasks.name.indexOf(known)].find((each) => each >= 0) ?? null;
     this.tasks = tasks;
+    if (!tasks.name.length) return;
     const ratio = window.devicePixelRatio || 1, width = this.node.clientWidth || 400, height = 260;
     this.node.width = width * ratio;
     this.node.height = height * ratio;
-    const pen = this.node.getContext("2d");
+    const pen = this.node.getContext("2d"), middle = 40 + (width - 60) / 2;
     pen.scale(ratio, ratio);
-    const rises = tasks.map((each) => Math.abs(each.progress || 0)), far = Math.max(...rises, 0.05);
-    const most = Math.max(...tasks.map((each) => each.share), 1e-9);
-    this.place = (each) => [40 + (width - 60) * (0.5 + (each.progress || 0) / (2 * far)), height - 28 - (height - 50) * (each.share / most)];
+    const far = tasks.progress.reduce((most, each) => Math.max(most, Math.abs(each || 0)), 0.05);
+    const most = tasks.share.reduce((a, b) => Math.max(a, b), 1e-9);
+    this.places = tasks.share.map((share, index) => [40 + (width - 60) * (0.5 + (tasks.progress[index] || 0) / (2 * far)), height - 28 - (height - 50) * (share / most)]);
     pen.strokeStyle = ink("--line");
     pen.beginPath();
-    pen.moveTo(40 + (width - 60) / 2, 10);
-    pen.lineTo(40 + (width - 60) / 2, height - 28);
+    pen.moveTo(middle, 22);
+    pen.lineTo(middle, height - 28);
     pen.moveTo(40, height - 28);
     pen.lineTo(width - 20, height - 28);
     pen.stroke();
-    for (const each of tasks) {
-      const [x, y] = this.place(each);
-      pen.globalAlpha = 0.75;
-      pen.fillStyle = each.success == null ? ink("--soft") : colour(each.success > 0.9 ? 2 : each.success < 0.1 ? 1 : 0);
+    const [low, between, high, unknown] = [colour(1), colour(0), colour(2), ink("--soft")], size = this.places.length > 500 ? 3 : 5;
+    pen.globalAlpha = 0.75;
+    this.places.forEach(([x, y], index) => {
+      const success = tasks.success[index];
+      pen.fillStyle = success == null ? unknown : success > 0.9 ? high : success < 0.1 ? low : between;
       pen.beginPath();
-      pen.arc(x, y, tasks.length > 500 ? 3 : 5, 0, 7);
+      pen.arc(x, y, size, 0, 7);
       pen.fill();
-    }
+    });
     pen.globalAlpha = 1;
-    pen.fillStyle = ink("--soft");
-    pen.font = "12px system-ui, sans-serif";
-    pen.fillText(`falls by ${percent(far)}`, 40, height - 10);
-    pen.fillText(`rises by ${percent(far)} →`, width - 120, height - 10);
-    pen.fillText(`↑ share, up to ${percent(most, 1)}`, 44, 14);
+    this.label(pen, width, height, far, most);
+    if (this.chosen != null) this.choose(this.chosen, pen);
   }
 
-  name(event) {
+  label(pen, width, height, far, most) {
+    pen.fillStyle = ink("--soft");
+    pen.font = "12px system-ui, sans-serif";
+    pen.textAlign = "left";
+    pen.fillText(`← falls by ${percent(far)}`, 40, height - 10);
+    pen.fillText(`↑ share, up to ${percent(most, 1)}`, 40, 14);
+    pen.textAlign = "right";
+    pen.fillText(`rises by ${percent(far)} →`, width - 20, height - 10);
+  }
+
+  nearest(event) {
     const box = this.node.getBoundingClientRect(), at = [event.clientX - box.left, event.clientY - box.top];
     let best = null, near = 400;
-    for (const each of this.tasks) {
-      const [x, y] = this.place(each), distance = (x - at[0]) ** 2 + (y - at[1]) ** 2;
-      if (distance < near) [best, near] = [each, distance];
-    }
-    this.told.textContent = best ? `${best.name}: ${whole(best.episodes)} episodes, share ${percent(best.share, 1)}, success ${percent(best.success)}, ${best.progress == null ? "too new to say whether it rises" : `risen by ${percent(best.progress, 1)}`}` : "";
+    (this.places || []).forEach(([x, y], index) => {
+      const distance = (x - at[0]) ** 2 + (y - at[1]) ** 2;
+      if (distance < near) [best, near] = [index, distance];
+    });
+    return best;
+  }
+
+  step(event) {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by || !this.tasks.name.length) return;
+    event.preventDefault();
+    const order = this.tasks.name.map((_, index) => index).sort((a, b) => this.tasks.share[b] - this.tasks.share[a]);
+    const place = this.chosen == null ? (by > 0 ? -1 : 0) : order.indexOf(this.chosen);
+    this.choose(order.at((place + by) % order.length));
+  }
+
+  choose(index, pen) {
+    const changed = index !== this.chosen;
+    this.chosen = index;
+    if (changed) this.draw(this.tasks);
+    const { name, episodes, share, success, progress } = this.tasks;
+    const rise = index == null || progress[index] == null ? "too new to say whether it rises" : `${progress[index] < 0 ? "fallen" : "risen"} by ${percent(Math.abs(progress[index]), 1)}`;
+    this.told.textContent = index == null ? "" : `${name[index]}: ${whole(episodes[index])} episodes, share ${percent(share[index], 1)}, success ${percent(success[index])}, ${rise}`;
+    if (!pen || index == null) return;
+    pen.strokeStyle = ink("--ink");
+    pen.lineWidth = 2;
+    pen.beginPath();
+    pen.arc(...this.places[index], 8, 0, 7);
+    pen.stroke();
   }
 }
