@@ -8,7 +8,7 @@ PUFFER := .venv-pufferlib
 RAY := .venv-ray
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format pufferlib ray bench clean
+.PHONY: help setup demo test quick check format browser pufferlib ray bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -41,6 +41,13 @@ check: $(READY)  ## lint, types, layers
 format: $(READY)  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+browser: $(READY)  ## test the live page in a real browser, which is installed where that is allowed
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
+		|| { apt-get update --quiet && apt-get install --yes --no-install-recommends chromium; } >$(VENV)/browser.log 2>&1 \
+		|| { cat $(VENV)/browser.log; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[browser]"
+	@$(BIN)/python -m pytest tests/web/test_browser.py
 
 pufferlib: $(READY)  ## test the PufferLib adapter in a virtual environment of its own
 	@test -x $(PUFFER)/bin/python || $(PYTHON) -m venv $(PUFFER)

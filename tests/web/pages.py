@@ -25,13 +25,24 @@ def practise(run: Path, curriculum: cursus.Curriculum, episodes: int, *, at_once
         play(teacher, rng, episodes, at_once)
 
 
-def play(teacher: cursus.Teacher, rng: np.random.Generator, episodes: int, at_once: int = 8) -> None:
-    skill = np.zeros(teacher.tasks.size)
+def play(teacher: cursus.Teacher, rng: np.random.Generator, episodes: int, at_once: int = 8, *, skill_now: float = 0.0) -> None:
+    skill = np.full(teacher.tasks.size, skill_now)
     for _ in range(episodes // at_once):
         given = teacher.assign(range(at_once))
         won = rng.random(at_once) < np.clip(skill[given.tasks], 0.02, 0.95)
         np.add.at(skill, given.tasks, 0.01)
         teacher.report(given.tickets, success=won, returns=won * 1.0, lengths=rng.integers(5, 40, at_once))
+
+
+def play_until_promoted(teacher: cursus.Teacher, rng: np.random.Generator) -> None:
+    """A skilled student passes the next gate."""
+    promoted = promotions(teacher)
+    while promotions(teacher) == promoted:
+        play(teacher, rng, 8, skill_now=1.0)
+
+
+def promotions(teacher: cursus.Teacher) -> int:
+    return sum(each.kind == "promotion" for each in teacher.decisions)
 
 
 def staged(names: list[str] | None = None) -> cursus.Staged:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from cursus._files import read_object
 from cursus.config import build
 from cursus.curricula import Curriculum
 from cursus.errors import CursusError, SettingsError
@@ -164,8 +165,8 @@ class RunHistory:
         """The settings of curriculum and training as one text: the same for runs that differ in their seed alone."""
         path = self.run / "train.json"
         try:
-            plan = json.loads(path.read_text(encoding="utf-8"))["plan"] if path.exists() else None
-        except (OSError, ValueError, KeyError, TypeError):
+            plan = read_object(path, {"plan": dict})["plan"] if path.exists() else None
+        except (OSError, ValueError):
             plan = None
         shared = {key: value for key, value in plan.items() if key not in ("seed", "name")} if isinstance(plan, dict) else None
         return json.dumps([self.config["curriculum"], shared], sort_keys=True, default=str)

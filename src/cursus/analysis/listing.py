@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cursus._files import open_regular
+from cursus._files import open_regular, read_object
 from cursus.errors import CursusError, LedgerError
 from cursus.runs import RunFolder, holds_run, is_open
 from cursus.runs.columns import ColumnReader
@@ -96,7 +96,7 @@ def _is_interrupted(run: Path) -> bool:
     planned, metrics = run / "train.json", run / "metrics.jsonl"
     if not planned.exists() or not metrics.exists():
         return False
-    training = json.loads(planned.read_text(encoding="utf-8"))["plan"].get("training", {})
+    training = read_object(planned, {"plan": dict})["plan"].get("training", {})
     rows = _last_lines(metrics)
     return bool(rows) and rows[-1]["step"] < (training.get("steps") or 0)
 

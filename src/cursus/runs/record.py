@@ -251,7 +251,9 @@ class EventTail:
     def _goes_back(self, event: dict[str, Any]) -> bool:
         """Whether it is a resume that was not there yet when all began, and supersedes what was given."""
         known = any(event["n"] == span.start for span in self._spans)
-        return event["event"] == "resume" and not known and self._counts(event) and event.get("cut", event["n"]) < event["n"]
+        if event["event"] != "resume" or known or misfit(event, {"cut": int}):
+            return False
+        return self._counts(event) and bool(event["cut"] < event["n"])
 
     def _restart(self) -> list[dict[str, Any]]:
         self.era += 1

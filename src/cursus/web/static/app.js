@@ -341,7 +341,7 @@ class WhatIf {
     this.name = name;
     this.timer = null;
     this.said = el("div", { "aria-live": "polite" }, el("p", { class: "soft" }, "Move the slider: every visit of a stage is judged anew."));
-    this.value = el("output", {});
+    this.value = el("span", {});
     this.slider = el("input", { type: "range", min: 5, max: 99, "aria-label": "Another threshold", oninput: () => {
       this.value.textContent = `${this.slider.value} %`;
       clearTimeout(this.timer);
