@@ -20,7 +20,7 @@ from cursus.errors import CursusError
 from cursus.runs import checkpoint
 from cursus.runs.checkpoint import holds_student, list_checkpoints
 from cursus.training import train
-from cursus.web.views import Runs, RunView
+from cursus.web.views import RunView, RunViews
 
 Damage: TypeAlias = Callable[[Path], object]
 
@@ -393,7 +393,7 @@ def test_a_damaged_folder_ends_no_command_with_a_traceback(
 @pytest.mark.parametrize("damage", [case[2] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_damaged_folder_is_told_to_the_live_page(run: Path, damage: Damage) -> None:
     damage(run)
-    runs = Runs(run.parent)
+    runs = RunViews(run.parent)
     json.loads(runs.data())
     view = RunView("run", run)
     told = json.loads(view.data())

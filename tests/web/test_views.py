@@ -17,7 +17,7 @@ from cursus.runs import RunFolder
 from cursus.web import rows as metric_rows
 from cursus.web.drawings import meters, tables_of, thinned
 from cursus.web.rows import MetricRows
-from cursus.web.views import Runs, RunView
+from cursus.web.views import RunView, RunViews
 
 
 def told(view: RunView) -> dict[str, Any]:
@@ -186,13 +186,13 @@ def test_runs_that_are_running_come_first_and_keep_their_places(tmp_path: Path) 
     for name in ("old", "new"):
         practise(tmp_path / name, staged(), 16)
     with cursus.Teacher(staged(), run=tmp_path / "z"), cursus.Teacher(staged(), run=tmp_path / "a"):
-        names = [each["name"] for each in json.loads(Runs(tmp_path).data())]
+        names = [each["name"] for each in json.loads(RunViews(tmp_path).data())]
     assert names == ["a", "z", "new", "old"]
 
 
 def test_a_folder_whose_name_is_no_text_has_a_name(tmp_path: Path) -> None:
     practise(Path(str(tmp_path / "odd \udcff")), staged(), 16)
-    runs = Runs(tmp_path)
+    runs = RunViews(tmp_path)
     (found,) = json.loads(runs.data())
     assert found["name"] == "odd \\xff"
     assert told(runs.view(found["name"]))["episodes"] == 16

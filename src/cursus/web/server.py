@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cursus.errors import ConfigError, CursusError, SettingsError
-from cursus.web.views import Runs
+from cursus.web.views import RunViews
 
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "localhost", "::1": "[::1]"}
 _STATIC = {
@@ -75,7 +75,7 @@ class PageServer:
         """What is needed to look at the page; None if nothing is."""
         self._name = _LOOPBACK.get(host, host)
         try:
-            self._server = _Server((host, port), _Handler, Runs(folder), self)
+            self._server = _Server((host, port), _Handler, RunViews(folder), self)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise SettingsError(
@@ -117,7 +117,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], handler: type[_Handler], runs: Runs, page: PageServer) -> None:
+    def __init__(self, address: tuple[str, int], handler: type[_Handler], runs: RunViews, page: PageServer) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)

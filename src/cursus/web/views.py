@@ -32,7 +32,7 @@ _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, MemoryError, Recurs
 """What a record may do to those who read it if somebody else has written it."""
 
 
-class Runs:
+class RunViews:
     """The runs in a folder, each under its name: its path below that folder.
 
     A name is only ever looked up among the runs that were found: no path is made of what somebody asks for.
