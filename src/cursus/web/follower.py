@@ -32,6 +32,7 @@ MOST_GROUPS = 32
 _TASK_PARTS = 16
 _MOST_DECISIONS, _MOST_KINDS, _MOST_MOVES = 200, 32, 1000
 _MOST_EVIDENCE, _LONGEST_NAME, _LONGEST_TEXT = 50, 100, 2000
+_MOST_LABELS = 1 << 16
 _MOST_HOLE = 1 << 20  # tickets whose assignment is damaged and missing
 _MOST_OPEN = 1 << 22  # tickets behind the oldest open one; it is not waited for any longer
 _TRIMMED = 1 << 17
@@ -83,6 +84,7 @@ class RunFollower:
     def _begin(self) -> None:
         self.curriculum = _built(RunFolder(self.path).read_config())
         """One with the settings of the run; None where these cannot be built here."""
+        self._labels: dict[int, str] = {}  # by task: asking for one is slow
         self.decisions: deque[dict[str, Any]] = deque(maxlen=_MOST_DECISIONS)
         """The newest decisions, without those of the kinds that come very often."""
         self._moves: deque[dict[str, Any]] = deque(maxlen=_MOST_MOVES)
@@ -183,8 +185,13 @@ class RunFollower:
         return found
 
     def _label(self, task: int) -> str:
-        known = self.curriculum is not None and 0 <= task < self.curriculum.tasks.size
-        return self.curriculum.tasks.label(task) if known and self.curriculum is not None else f"task {task}"
+        if task not in self._labels:
+            known = self.curriculum is not None and 0 <= task < self.curriculum.tasks.size
+            label = self.curriculum.tasks.label(task) if known and self.curriculum is not None else f"task {task}"
+            if len(self._labels) >= _MOST_LABELS:
+                self._labels.clear()
+            self._labels[task] = label
+        return self._labels[task]
 
     def _decide(self, event: dict[str, Any]) -> None:
         if misfit(event, _DECISION):

@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cursus.errors import ConfigError, CursusError, SettingsError
-from cursus.web.views import RunViews
+from cursus.web.views import RunView, RunViews
 
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "localhost", "::1": "[::1]"}
 _STATIC = {
@@ -50,7 +50,7 @@ _HEADERS = {
 _COOKIE = "cursus-token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,200}")
 _MOST_STREAMS = 32
-_LOOK_S, _ALIVE_S = 1.0, 15.0
+_LOOK_S, _READING_S, _ALIVE_S = 1.0, 0.1, 15.0
 _REQUEST_TIMEOUT_S = 30.0
 
 
@@ -218,21 +218,21 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
             self.end_headers()
             with suppress(CursusError):  # such as a folder that is no longer there: whoever asks again is told
-                self._tell_all([view.data for view in views] or [self.server.runs.data])
+                self._tell_all(views or [self.server.runs])
         finally:
             self.server.streams.release()
 
-    def _tell_all(self, looks: Sequence[Callable[[], bytes]]) -> None:
-        said, said_at = [b""] * len(looks), 0.0
+    def _tell_all(self, views: Sequence[RunView | RunViews]) -> None:
+        said, said_at = [b""] * len(views), 0.0
         while not self.server.stopping.is_set():
-            found = [look() for look in looks]
+            found = [view.data() for view in views]
             news = b"".join(b"data: " + each + b"\n\n" for each, before in zip(found, said, strict=True) if each != before)
             now = time.monotonic()
             if news or now - said_at > _ALIVE_S:
                 self.wfile.write(news or b": still here\n\n")
                 self.wfile.flush()
                 said, said_at = found, now
-            self.server.stopping.wait(_LOOK_S)
+            self.server.stopping.wait(_READING_S if any(view.is_reading for view in views) else _LOOK_S)
 
 
 def _first(query: Mapping[str, list[str]], name: str) -> str:

@@ -23,7 +23,7 @@ from cursus.web.drawings import followed, meters, plain, tables_of, thinned
 from cursus.web.follower import RunFollower
 from cursus.web.rows import MetricRows
 
-_FIRST_LOOK_S, _CATCH_UP_S = 0.3, 0.5  # of reading, before the first answer, and in every second after it
+_FIRST_LOOK_S, _LOOK_S = 0.05, 0.3  # of reading before the first answer, and before each one after it
 _KEPT = 16  # runs that are followed at the same time
 _MOST_ROWS = 200
 _LONGEST, _LONGEST_CELL = 20_000, 500
@@ -46,6 +46,8 @@ class RunViews:
         self._views: OrderedDict[str, RunView] = OrderedDict()
         self._summaries: dict[Path, tuple[Any, RunSummary]] = {}
         self._lock = threading.Lock()
+        self.is_reading = False
+        """Whether there is more to be read: never, a list of runs is made at once."""
 
     def data(self) -> bytes:
         """How each stands: those that are running by their names, then the others, newest first."""
@@ -97,6 +99,11 @@ class RunView:
         self._visits: tuple[RecordedVisits | None, int] = (None, 0)
         self._lock, self._asked = threading.Lock(), threading.Lock()
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether there is more of the record to be read than was read yet."""
+        return self._follower is not None and self._follower.progress < 1.0
+
     def data(self) -> bytes:
         """Everything but the values of metrics; made anew only if there may be something new."""
         with self._lock:
@@ -129,7 +136,7 @@ class RunView:
     def _of_record(self) -> dict[str, Any]:
         first = self._follower is None
         follower = self._follower = self._follower or RunFollower(self.path)
-        follower.advance(_FIRST_LOOK_S if first else _CATCH_UP_S)
+        follower.advance(_FIRST_LOOK_S if first else _LOOK_S)
         curriculum = follower.curriculum
         threshold = curriculum.gate(0).threshold if isinstance(curriculum, Staged) else None
         return followed(follower) | {"threshold": threshold}
