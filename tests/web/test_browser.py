@@ -31,6 +31,10 @@ pytestmark = [
 ]
 
 MARKUP = "<img src=x onerror=alert(1)>"
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 SIZES = {"desktop": {"width": 1400, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -260,3 +264,17 @@ def test_with_a_token_the_address_lets_in_and_nothing_else(visit: Callable[..., 
         page = visit(server, "run/run")
         expect(section(page, "Tickets")).to_contain_text("80 assigned")
         assert "token" not in page.url
+
+
+def test_a_page_that_is_hidden_listens_again_when_it_is_seen(visit: Callable[..., Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with cursus.Teacher(staged(), run=tmp_path / "run", seed=3) as teacher, served(tmp_path) as server:
+        play(teacher, rng, 80)
+        teacher.flush()
+        page = visit(server, "run/run")
+        expect(section(page, "Tickets")).to_contain_text("80 assigned")
+        page.evaluate(HIDE, True)
+        play(teacher, rng, 80)
+        teacher.flush()
+        page.evaluate(HIDE, False)
+        expect(section(page, "Tickets")).to_contain_text("160 assigned")

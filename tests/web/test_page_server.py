@@ -153,7 +153,21 @@ def test_other_machines_need_the_token(tmp_path: Path) -> None:
         status, headers, _ = ask(page, f"/?token={page.token}")
         cookie = headers["set-cookie"].split(";")[0]
         assert ask(page, "/", Cookie=cookie)[0] == 200
-        assert ask(page, "/", Cookie="cursus-token=ä; =")[0] == 401
+        assert ask(page, "/", Cookie=f"{page.cookie}=ä; =")[0] == 401
+    for token in ("short", "with space", "line\nbreak", "semi;colon;", "ümläuts-umlauts"):
+        with pytest.raises(SettingsError, match="token"):
+            PageServer(tmp_path, port=0, token=token)
+
+
+def test_pages_of_others_may_ask_for_nothing(tmp_path: Path) -> None:
+    practise(tmp_path / "run", staged(), 16)
+    with served(tmp_path) as page:
+        for path in ("/api/stream", "/api/stream?name=run", "/api/what-if?name=run&threshold=0.5"):
+            assert ask(page, path, **{"Sec-Fetch-Site": "cross-site"})[0] == 403
+            assert ask(page, path, **{"Sec-Fetch-Site": "same-site"})[0] == 403
+        assert ask(page, "/api/what-if?name=run&threshold=0.5", **{"Sec-Fetch-Site": "same-origin"})[0] == 200
+        assert ask(page, "/", **{"Sec-Fetch-Site": "cross-site"})[0] == 200
+        assert ask(page, "/api/stream?" + "&name=run" * 5)[0] == 400
 
 
 def test_every_answer_forbids_scripts_of_others(tmp_path: Path) -> None:
@@ -262,3 +276,42 @@ def answers(url: str) -> bool:
             return True
     except OSError:
         return False
+
+
+SPEC = {
+    "agent": {"type": "DDDQN", "hidden": [8], "batch_size": 8, "buffer_size": 200},
+    "curriculum": {"type": "Staged", "stages": ["near"], "tasks": {"type": "Named", "names": {"near": {"doors": 0}}}},
+    "environment": {"id": "cursus/Keys-v0", "max_episode_steps": 12},
+    "training": {"steps": 1_000_000_000, "learning_starts": 50, "updates_per_env_step": 0.01, "report_every": 200},
+    "evaluation": {"every": 0, "games": 2, "tasks": {"target": {"doors": 0}}, "background": False},
+}
+
+
+@pytest.mark.slow
+def test_a_training_is_shown_while_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(json.dumps(SPEC))
+    command = [
+        sys.executable,
+        "-m",
+        "cursus",
+        "train",
+        "keys.json",
+        "--run",
+        "runs/keys",
+        "--num-envs",
+        "2",
+        "--num-workers",
+        "0",
+    ]
+    with subprocess.Popen([*command, "--serve"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = next(line.split()[-1] for line in process.stdout if line.startswith("Live page:"))
+        assert url.endswith("#/run/keys")
+        wait_until((tmp_path / "runs" / "keys" / "status.json").exists, "a run")
+        with urllib.request.urlopen(url.split("#")[0] + "api/stream?name=keys") as stream:  # noqa: S310
+            told = json.loads(next(line[6:] for line in stream if line.startswith(b"data: ")))
+        assert told["state"] == "running"
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+    assert process.returncode == 130
+    assert not answers(url)

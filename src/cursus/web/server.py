@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from cursus.errors import ConfigError, CursusError, SettingsError
 from cursus.web.views import RunView, RunViews
@@ -47,9 +48,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_COOKIE = "cursus-token"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,200}")
-_MOST_STREAMS = 32
+_MOST_STREAMS, _MOST_AT_ONCE = 32, 4
 _LOOK_S, _READING_S, _ALIVE_S = 1.0, 0.1, 15.0
 _REQUEST_TIMEOUT_S = 30.0
 
@@ -93,6 +93,11 @@ class PageServer:
         return where if self.token is None else f"{where}?token={self.token}"
 
     @property
+    def cookie(self) -> str:
+        """The name of the cookie that keeps the token: all ports of a machine share their cookies."""
+        return f"cursus-{self.port}"
+
+    @property
     def hosts(self) -> frozenset[str] | None:
         """What a request may name as its host; None for anything, where a token is needed."""
         if not self.local:
@@ -127,6 +132,8 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that was closed in the middle of an answer is nobody's error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -140,24 +147,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer, if it is asked by someone who may."""
-        asked = urlsplit(self.path)
-        query = parse_qs(asked.query)
+        path, _, asked = self.path.partition("?")
+        query = parse_qs(asked)
         hosts = self.server.page.hosts
         if hosts is not None and self.headers.get("Host", "") not in hosts:
             return self._refuse(HTTPStatus.FORBIDDEN, "this page is for this machine alone, under its own name.")
+        if path.startswith("/api/") and self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask for this.")
         if self.server.page.token is not None and not self._may_look(query):
             return self._refuse(HTTPStatus.UNAUTHORIZED, "open the address that `cursus serve` has printed, with its token.")
         if self.server.page.token is not None and "token" in query:
-            return self._let_in(asked.path)
+            return self._let_in(path)
         try:
-            return self._answer(asked.path, query)
+            return self._answer(path, query)
         except CursusError as error:
             wrong = HTTPStatus.BAD_REQUEST if isinstance(error, ConfigError) else HTTPStatus.NOT_FOUND
             return self._refuse(wrong, str(error))
 
     def _may_look(self, query: Mapping[str, list[str]]) -> bool:
         try:
-            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.page.cookie)
         except CookieError:
             cookie = None
         shown = [*query.get("token", []), *([] if cookie is None else [cookie.value])]
@@ -168,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the token in a cookie, so that it does not stand in addresses."""
         self.send_response(HTTPStatus.SEE_OTHER)
         self.send_header("Location", path if path in _STATIC else "/")
-        self.send_header("Set-Cookie", f"{_COOKIE}={self.server.page.token}; HttpOnly; SameSite=Strict; Path=/")
+        self.send_header("Set-Cookie", f"{self.server.page.cookie}={self.server.page.token}; HttpOnly; SameSite=Strict; Path=/")
         self._end(b"")
 
     def _answer(self, path: str, query: Mapping[str, list[str]]) -> None:
@@ -207,6 +216,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, names: list[str]) -> None:
         """Server-sent events: of the list of runs, or of the runs with these names, whenever there is something new."""
+        if len(names) > _MOST_AT_ONCE:
+            raise ConfigError(f"{len(names)} runs are too many at once. Allowed: {_MOST_AT_ONCE}.")
         views = [self.server.runs.view(name) for name in names]
         if not self.server.streams.acquire(blocking=False):
             return self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST_STREAMS} pages are open already: close some.")

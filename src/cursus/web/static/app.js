@@ -5,12 +5,13 @@ const content = document.getElementById("content");
 const crumbs = document.getElementById("crumbs");
 const live = document.getElementById("live");
 const RETRY_MS = 3000, AGES_MS = 5000, ASKED_AFTER_MS = 250;
-let source = null;
+let source = null, again = null;
 
 // ---- what the server says
 
 function listen(names, heard) {
   if (source) source.close();
+  again = () => listen(names, heard);
   const url = `/api/stream?${new URLSearchParams(names.map((name) => ["name", name]))}`;
   const mine = source = new EventSource(url);
   mine.onopen = () => { live.textContent = "live"; live.className = "on"; };
@@ -25,6 +26,12 @@ function listen(names, heard) {
     else setTimeout(() => { if (mine === source) listen(names, heard); }, RETRY_MS);
   };
 }
+
+// A browser keeps few connections to a server: those of pages that nobody sees would be missing.
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) again();
+  else source.close();
+});
 
 async function refusal(url) {
   const asked = new AbortController();
