@@ -231,7 +231,7 @@ def test_a_hostile_folder_is_text_on_the_page_and_nothing_else(visit: Callable[.
         expect(section(page, "Now")).to_contain_text("javascript:alert(3)")
         expect(section(page, "Decisions")).to_contain_text(f"promoted from '{names[0]}'")
         expect(section(page, "Metrics").get_by_role("combobox")).to_have_value(MARKUP)
-        expect(page.locator("main")).to_contain_text("1 damaged rows of metrics are left out")
+        expect(page.locator("main")).to_contain_text("Damaged rows of metrics, which are left out: 1.")
         expect(page.locator("img, main script, main b")).to_have_count(0)
         assert fits(page)
         page.screenshot(path=tmp_path / "hostile.png", full_page=True)

@@ -195,7 +195,7 @@ class RunPanel {
     this.lengths = new CurvePart("Length of an episode", "mean length", "ticket");
     this.tickets = new Part("Tickets");
     const parts = [this.gates, this.ribbon, this.success, this.tables, this.explained, this.tasks, this.decisions, this.map,
-      this.whatIf, this.tickets, this.metrics, this.evaluation, this.returns, this.lengths];
+      this.whatIf, this.metrics, this.evaluation, this.returns, this.lengths, this.tickets];
     this.node = el("div", { class: "panel" }, this.head, ...parts.map((part) => part.node));
   }
 
@@ -222,8 +222,8 @@ class RunPanel {
   drawHead(data) {
     const said = [data.curriculum, data.stage == null ? null : `stage ${data.stage}`, `${whole(data.episodes)} episodes`, `${percent(data.success)} of the last 100 succeeded`];
     const notes = [...data.notes || []];
-    if (data.left_out) notes.push(`${whole(data.left_out)} events do not fit those before them and are left out.`);
-    if (data.metric_rows_left_out) notes.push(`${whole(data.metric_rows_left_out)} damaged rows of metrics are left out.`);
+    if (data.left_out) notes.push(`Events that do not fit those before them, and are left out: ${whole(data.left_out)}.`);
+    if (data.metric_rows_left_out) notes.push(`Damaged rows of metrics, which are left out: ${whole(data.metric_rows_left_out)}.`);
     this.head.replaceChildren(
       el("h1", {}, this.name, " ", state(data)),
       el("p", { class: "soft" }, said.filter(Boolean).join(", "), "; changed ", age(data.time)),

@@ -27,7 +27,7 @@ const colour = (index) => ink(`--c${index % COLOURS}`);
 const percent = (value, digits = 0) => (value == null ? "–" : `${(100 * value).toFixed(digits)} %`);
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 });
 const whole = (value) => (value == null ? "–" : Math.abs(value) < 1e15 ? Math.round(value).toLocaleString("en") : compact.format(value));
-const number = (value) => (value == null ? "–" : Number.isInteger(value) ? whole(value) : Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }));
+const number = (value) => (value == null ? "–" : Number.isInteger(value) ? whole(value) : Math.abs(value) < 1e-4 || Math.abs(value) >= 1e15 ? value.toExponential(2) : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
 const onAxis = (value) => (Math.abs(value) < 1000 ? Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }) : compact.format(value));
 const short = (text, most = 22) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
@@ -77,7 +77,7 @@ class Curves {
       lines.push({ label: short(each.name), stroke, width: 2, value: (_, v) => this.say(v), spanGaps: true, points: { show: series.length < 3 ? undefined : false } });
       if (!banded) return;
       lines.push(edge, edge);
-      bands.push({ series: [lines.length - 2, lines.length - 1], fill: `${stroke}2b` });
+      bands.push({ series: [lines.length - 2, lines.length - 1], fill: `${stroke}${series.length > 4 ? "18" : "2b"}` });
     });
     return {
       width: this.node.clientWidth || 400,
@@ -151,22 +151,24 @@ function stageRibbon(stays, names, decisions, end, room) {
 // ---- tasks
 
 function heatMap(map, what) {
-  const [columns, rows] = map.ticks, left = 110, cell = Math.min(52, 620 / columns.length), tall = Math.min(30, 420 / rows.length);
-  const drawn = shape("svg", { viewBox: `0 0 ${left + cell * columns.length + 10} ${tall * rows.length + 44}`, role: "img", class: "map" });
+  const [columns, rows] = map.ticks, left = 12 + 7 * Math.max(...rows.map((row) => short(row, 9).length), 3);
+  const cell = Math.min(52, 480 / columns.length), tall = Math.min(30, 420 / rows.length), top = 20;
+  const size = { width: left + Math.max(cell * columns.length, 120) + 10, height: top + tall * rows.length + 38 };
+  const drawn = shape("svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}`, role: "img", class: "map" });
   titled(drawn, `${what} over ${map.names[0]} and ${map.names[1]}`);
   const values = map[what], most = what === "success" ? 1 : Math.max(...values.flat().map((each) => each || 0), 1e-9);
   columns.forEach((column, i) => rows.forEach((row, j) => {
     const value = values[i][j], seen = value != null && (what === "success" || value > 0);
-    const box = shape("rect", { x: left + cell * i, y: tall * (rows.length - 1 - j), width: cell - 1.5, height: tall - 1.5, class: seen ? "f0" : "zero" });
+    const box = shape("rect", { x: left + cell * i, y: top + tall * (rows.length - 1 - j), width: cell - 1.5, height: tall - 1.5, class: seen ? "f0" : "zero" });
     if (seen) box.setAttribute("fill-opacity", 0.12 + 0.88 * (value / most));
     drawn.append(titled(box, `${map.names[0]} ${column}, ${map.names[1]} ${row}: ${seen ? percent(value, 1) : "not practised"}`));
   }));
   const step = Math.ceil(columns.length / 8);
-  columns.forEach((column, i) => i % step || drawn.append(shape("text", { x: left + cell * (i + 0.5), y: tall * rows.length + 14, "text-anchor": "middle" }, short(column, 9))));
+  columns.forEach((column, i) => i % step || drawn.append(shape("text", { x: left + cell * (i + 0.5), y: top + tall * rows.length + 14, "text-anchor": "middle" }, short(column, 9))));
   const skip = Math.ceil(rows.length / 14);
-  rows.forEach((row, j) => j % skip || drawn.append(shape("text", { x: left - 6, y: tall * (rows.length - 0.5 - j) + 4, "text-anchor": "end" }, short(row, 9))));
-  drawn.append(shape("text", { x: left, y: tall * rows.length + 34, class: "soft" }, `→ ${short(map.names[0], 40)}`));
-  drawn.append(shape("text", { x: 4, y: 14, class: "soft" }, `↑ ${short(map.names[1], 14)}`));
+  rows.forEach((row, j) => j % skip || drawn.append(shape("text", { x: left - 6, y: top + tall * (rows.length - 0.5 - j) + 4, "text-anchor": "end" }, short(row, 9))));
+  drawn.append(shape("text", { x: left, y: top + tall * rows.length + 32, class: "soft" }, `→ ${short(map.names[0], 40)}`));
+  drawn.append(shape("text", { x: left, y: 12, class: "soft" }, `↑ ${short(map.names[1], 40)}`));
   return drawn;
 }
 
