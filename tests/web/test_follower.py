@@ -15,6 +15,7 @@ from pages import play, practise, staged
 
 import cursus
 from cursus.analysis import RunHistory
+from cursus.remote import Hub, RemoteTeacher
 from cursus.runs import EventTail, RunFolder, read_events
 from cursus.web.follower import RunFollower
 from cursus.web.timeline import Timeline
@@ -160,3 +161,23 @@ def test_very_many_labels_and_tickets_take_little_room(tmp_path: Path) -> None:
     assert follower.tasks is None
     assert len(follower.groups[0].names) < 40
     assert follower.tickets._columns.shape[1] < 400_000  # those that are settled were forgotten
+
+
+def test_what_remote_workers_did_is_followed_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with (
+        cursus.Teacher(staged(), run=tmp_path / "run", seed=3) as teacher,
+        Hub(teacher, memory="local") as hub,
+        RemoteTeacher(hub.seat()) as remote,
+    ):
+        for _ in range(200):
+            remote.assign()
+            won = bool(rng.random() < 0.5)
+            remote.report(success=won, returns=float(won), lengths=9)
+            hub.drain()
+    assert any(event["event"] == "exchange" for event in read_events(tmp_path / "run"))
+    follower, history = RunFollower(tmp_path / "run"), RunHistory(tmp_path / "run")
+    follower.advance(60)
+    assert follower.odd == 0
+    assert follower.returns.counts.sum() == len(history) == 200
+    assert follower.returns.sums.sum() == history.episodes.returns.sum()
