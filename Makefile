@@ -79,6 +79,7 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/arena.py --quick
 	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python benchmarks/remote.py
+	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/hockey.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23

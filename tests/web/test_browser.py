@@ -21,13 +21,13 @@ import cursus
 from cursus.runs import RunFolder
 from cursus.web import PageServer
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make browser")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: `make browser`")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: make browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: install it, or let root do `make browser`"),
 ]
 
 MARKUP = "<img src=x onerror=alert(1)>"
