@@ -173,6 +173,8 @@ def test_tasks_are_named_by_keyboard_and_mapped(visit: Callable[..., Any], tmp_p
         page = visit(server, "run/run")
         tasks = section(page, "Tasks: share and progress")
         canvas = tasks.locator("canvas")
+        expect(canvas).to_be_visible()
+        expect(page.locator("main")).not_to_contain_text("reading the record")  # the most practised one stays so
         canvas.press("ArrowRight")
         expect(tasks).to_contain_text(re.compile(r"a=\d+ b=\d+: \d+ episodes, share"))
         first = tasks.locator(".told").text_content()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -150,6 +151,7 @@ def test_other_machines_need_the_token(tmp_path: Path) -> None:
     with served(tmp_path, host="0.0.0.0") as page:  # noqa: S104
         assert page.token is not None
         assert len(page.token) > 20
+        assert page.url == f"http://{socket.gethostname()}:{page.port}/?token={page.token}"
         status, headers, _ = ask(page, f"/?token={page.token}")
         cookie = headers["set-cookie"].split(";")[0]
         assert ask(page, "/", Cookie=cookie)[0] == 200

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cursus._files import misfit
 from cursus.analysis.history import QUIET_KINDS, changes_of_stage
 from cursus.config import build
 from cursus.curricula import Curriculum
 from cursus.errors import CursusError
-from cursus.runs import EventTail, RunFolder
+from cursus.runs import EventTail, RunFolder, checked_decision
 from cursus.types import FloatArray, IntArray
 from cursus.web.timeline import Timeline
 
@@ -41,7 +40,6 @@ _READ_BYTES = 1 << 18
 _OTHERS = "others"
 _WON = 0.5  # of several trials
 _MOST = 1 << 62
-_DECISION: dict[Any, Any] = {"kind": str, "ticket": int, "text": str, "evidence": dict, "time": float}
 
 
 class _Groups:
@@ -141,7 +139,7 @@ class RunFollower:
                 batch.take(event)
                 if event["event"] == "decision":
                     self._decide(event)
-            except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
+            except (CursusError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
                 self.odd += 1  # a record may come from anybody; the page says that some of it was left out
             if len(batch) >= _AT_ONCE:
                 self._count(batch)
@@ -194,9 +192,7 @@ class RunFollower:
         return self._labels[task]
 
     def _decide(self, event: dict[str, Any]) -> None:
-        if misfit(event, _DECISION):
-            raise ValueError
-        decision = _shortened(event)
+        decision = _shortened(checked_decision(event, self.path))
         kind = decision["kind"]
         if kind not in QUIET_KINDS:
             self.decisions.append(decision)

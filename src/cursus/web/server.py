@@ -73,7 +73,7 @@ class PageServer:
         self.local = host in _LOOPBACK
         self.token = token if self.local else token or secrets.token_urlsafe(24)
         """What is needed to look at the page; None if nothing is."""
-        self._name = _LOOPBACK.get(host, host)
+        self._name = _named(host)
         try:
             self._server = _Server((host, port), _Handler, RunViews(folder), self)
         except (OSError, OverflowError) as error:
@@ -244,6 +244,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
                 said, said_at = found, now
             self.server.stopping.wait(_READING_S if any(view.is_reading for view in views) else _LOOK_S)
+
+
+def _named(host: str) -> str:
+    """How a browser reaches what listens at `host`."""
+    if host in ("", "0.0.0.0", "::"):  # noqa: S104 – any address of this machine
+        return socket.gethostname()
+    return _LOOPBACK.get(host, f"[{host}]" if ":" in host else host)
 
 
 def _first(query: Mapping[str, list[str]], name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -27,6 +28,7 @@ _FIRST_LOOK_S, _LOOK_S = 0.05, 0.3  # of reading before the first answer, and be
 _KEPT = 16  # runs that are followed at the same time
 _MOST_ROWS = 200
 _LONGEST, _LONGEST_CELL = 20_000, 500
+_SCAN_COST_SHARE = 20
 _GROWN = 1.01  # a record is read anew for other gates when it is by so much longer
 _UNEXPECTED = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What a record may do to those who read it if somebody else has written it."""
@@ -45,6 +47,8 @@ class RunViews:
         self.folder = Path(folder)
         self._views: OrderedDict[str, RunView] = OrderedDict()
         self._summaries: dict[Path, tuple[Any, RunSummary]] = {}
+        self._paths: list[Path] = []
+        self._paths_due = 0.0
         self._lock = threading.Lock()
         self.is_reading = False
         """Whether there is more to be read: never, a list of runs is made at once."""
@@ -52,9 +56,17 @@ class RunViews:
     def data(self) -> bytes:
         """How each stands: those that are running by their names, then the others, newest first."""
         with self._lock:
-            self._summaries = {path: self._summary(path) for path in run_folders(self.folder)}
+            self._summaries = {path: self._summary(path) for path in self._found()}
             found = [{"name": self._name(path), **_told(summary)} for path, (_, summary) in self._summaries.items()]
         return _json(sorted(found, key=_place))
+
+    def _found(self) -> list[Path]:
+        """The run folders; where there are so many folders that it takes long, they are looked for more seldom."""
+        now = time.monotonic()
+        if now >= self._paths_due:
+            self._paths = list(run_folders(self.folder))
+            self._paths_due = now + _SCAN_COST_SHARE * (time.monotonic() - now)
+        return self._paths
 
     def _summary(self, path: Path) -> tuple[Any, RunSummary]:
         """The one that is known, unless something has changed."""
