@@ -293,7 +293,7 @@ class RunPanel {
     if (names.length !== this.metric.options.length) {
       const before = this.metric.value;
       this.metric.replaceChildren(...names.map((name) => el("option", {}, name)));
-      this.metric.value = names.includes(before) ? before : names.find((name) => /return|success|score/.test(name)) || names[0];
+      this.metric.value = names.includes(before) ? before : names.find((name) => /^rollout\/.*(return|success)/.test(name)) || names.find((name) => /return|success|score/.test(name)) || names[0];
     }
     this.metricsDrawn = `${rows} ${names.length}`;
     this.askMetric();
