@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PUFFER := .venv-pufferlib
 RAY := .venv-ray
+MJLAB := .venv-mjlab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format browser pufferlib ray bench clean
+.PHONY: help setup demo test quick check format browser pufferlib ray mjlab bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -67,6 +68,13 @@ $(RAY)/.ready: pyproject.toml constraints.txt
 		--editable ".[rllib]" hypothesis pytest pytest-timeout
 	@touch $(RAY)/.ready
 
+mjlab:  ## test the curriculum term in an environment of mjlab, in a virtual environment of its own
+	@test -x $(MJLAB)/bin/python || $(PYTHON) -m venv $(MJLAB)
+	@$(MJLAB)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(MJLAB)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[agents]" mjlab pytest pytest-timeout hypothesis
+	@$(MJLAB)/bin/python -m pytest tests/adapters/test_mjlab.py
+
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
 	@$(BIN)/python benchmarks/teacher.py
@@ -87,4 +95,4 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/sb3.py
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) $(PUFFER) $(RAY) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PUFFER) $(RAY) $(MJLAB) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -96,7 +96,7 @@ def train_sb3(
     """A whole loop of a learner."""
     taught.take(envs)
     told = [*callbacks, *([] if on_report is None else [OnReport(on_report)])]
-    return Loop(envs, taught, LoopSettings(**settings), run=run, callbacks=told).run()
+    return Loop(envs.teacher, taught, LoopSettings(**settings), run=run, callbacks=told).run()
 
 
 def vector(taught: SB3Learner, num_envs: int = 8, run: Path | None = None, resume: bool = False, **more: Any) -> Any:

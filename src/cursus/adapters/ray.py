@@ -14,12 +14,11 @@ from typing import Any
 
 from cursus.curricula import Curriculum
 from cursus.curricula.base import check_is_curriculum
-from cursus.errors import CheckpointError, CursusError, DeskGone, MissingExtra, SettingsError
+from cursus.errors import CursusError, DeskGone, MissingExtra, SettingsError
 from cursus.metrics import CurriculumStatistics
 from cursus.remote import Desk, DeskAddress, Given, Joined, Settled, Transport, Wanted
 from cursus.remote.places import this_process
-from cursus.runs import RunFolder, holds_run, read_notes
-from cursus.runs import checkpoint as checkpoints
+from cursus.runs import RunFolder, checkpoint, holds_run, read_notes
 from cursus.settings import check_positive
 from cursus.teacher import Counts, Teacher
 from cursus.types import Decision, Tree
@@ -140,15 +139,11 @@ class _DeskActor:
         self._ask(lambda desk: self._go_back(desk, cut))
 
     def _go_back(self, desk: Desk, cut: bytes) -> None:
-        state = checkpoints.decode(cut, "this cut")
-        if state["settings"]["id"] != RunFolder(self._run).read_config()["id"]:
-            raise CheckpointError(f"this cut belongs to another run than {self._run}. Give every training a run of its own.")
+        # Under the name that it had: should this process die before the next checkpoint, the run goes on from this one.
+        at = checkpoint.put_back(RunFolder(self._run), cut)
         alive = frozenset(desk.callers)
         desk.teacher.close()
         try:
-            # Under the name that it had: should this process die before the next checkpoint, the run goes on from this one.
-            at = RunFolder(self._run).checkpoints / f"{state['position']:012d}-student.ckpt"
-            checkpoints.write_atomically(at, cut)
             self._sit(Teacher.resume(self._curriculum(), self._run, at=at, forward=False))
         except CursusError:
             self._sit(Teacher.resume(self._curriculum(), self._run, forward=True))
@@ -319,8 +314,11 @@ class RayAddress(DeskAddress):
 
     def _end(self) -> None:
         _started.pop((self.namespace, self.name), None)
-        with suppress(ValueError):
-            ray.kill(ray.get_actor(self.name, namespace=self.namespace), no_restart=True)
+        until = time.monotonic() + self.patience_s
+        with suppress(ValueError):  # nobody has this name any more, and it can be given again
+            while time.monotonic() < until:
+                ray.kill(ray.get_actor(self.name, namespace=self.namespace), no_restart=True)
+                time.sleep(_AGAIN_S)
 
     def _ask(self, act: str, *said: Any) -> Any:
         return _RayTransport(self, self.patience_s).ask(act, *said)

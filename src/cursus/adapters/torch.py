@@ -229,9 +229,11 @@ class DeviceTeacher:
     # ---- dealing
 
     def _wanted(self) -> int:
-        """So many tickets that a hand does not run out: as many as ended in recent rollouts, and a quarter more."""
-        most = max(self._recent, default=self.num_envs)
-        return min(max(int(_SPARE * most), self.num_envs // 8) + 16, self._room)
+        """So many tickets that a hand hardly ever runs out: as many as ended in recent rollouts, and more than chance adds."""
+        most = max(self._recent, default=0)
+        if len(self._recent) < _REMEMBERED:  # at first episodes end together
+            most = max(most, self.num_envs)
+        return min(max(int(_SPARE * most + 4 * most**0.5), self.num_envs // 8) + 16, self._room)
 
     def _free_places(self, tickets: IntArray) -> None:
         self._free = np.concatenate([self._free, self.teacher.envs_of(tickets)])

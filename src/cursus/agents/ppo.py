@@ -7,7 +7,7 @@ Gradients"). Settings have the names that they have in Stable-Baselines3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cursus.agents.actors import OnPolicyActor
 from cursus.agents.base import Agent
-from cursus.agents.networks import adam, init_orthogonal, mlp, seeded, set_gradients, set_learning_rate
+from cursus.agents.networks import RunningNorm, adam, init_orthogonal, mlp, seeded, set_gradients, set_learning_rate
 from cursus.agents.policy import CategoricalPolicy, GaussianPolicy
 from cursus.agents.recorded import Column, Inputs
 from cursus.agents.rollout import Rollout
@@ -26,6 +26,7 @@ from cursus.settings import check_count, check_positive, check_share
 from cursus.types import BoolArray, Tree
 
 _ROLLOUT_ROWS, _FEWEST_STEPS = 2048, 16
+_MANY_ENVS = 1024  # from here on a rollout is learned from in a few large minibatches
 _METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
@@ -45,10 +46,11 @@ class PPO(Agent):
         learning_rate: step size of Adam, above 0 (default 3e-4).
         learning_rate_steps: steps of environments over which the step size falls linearly to 0, at least 1 (default None: it
             stays).
-        n_steps: steps of each environment in a rollout, at least 1 (default as many as make 2,048 in all, at least 16).
+        n_steps: steps of each environment in a rollout, at least 1 (default as many as make 2,048 in all, at least 16; with
+            1,024 environments or more, 32).
         batch_size: steps of one minibatch, at least 2. What is left over by whole minibatches is another part of the rollout
-            in each epoch (default 64).
-        n_epochs: passes over a rollout, at least 1 (default 10).
+            in each epoch (default 64; with 1,024 environments or more, an eighth of the rollout).
+        n_epochs: passes over a rollout, at least 1 (default 10; with 1,024 environments or more, 2).
         gamma: discount factor, in [0, 1] (default 0.99).
         gae_lambda: λ of generalised advantage estimation, in [0, 1] (default 0.95).
         clip_range: how far the ratio of new to old probabilities may be from 1 to be learned from, above 0 (default 0.2).
@@ -82,8 +84,8 @@ class PPO(Agent):
         learning_rate: float = 3e-4,
         learning_rate_steps: int | None = None,
         n_steps: int | None = None,
-        batch_size: int = 64,
-        n_epochs: int = 10,
+        batch_size: int | None = None,
+        n_epochs: int | None = None,
         gamma: float = 0.99,
         gae_lambda: float = 0.95,
         clip_range: float = 0.2,
@@ -98,8 +100,14 @@ class PPO(Agent):
         seed: int = 0,
     ) -> None:
         check_count("num_envs", num_envs)
-        n_steps = max(_ROLLOUT_ROWS // num_envs, _FEWEST_STEPS) if n_steps is None else n_steps
+        many = num_envs >= _MANY_ENVS
+        if n_steps is None:
+            n_steps = 32 if many else max(_ROLLOUT_ROWS // num_envs, _FEWEST_STEPS)
+        if n_epochs is None:
+            n_epochs = 2 if many else 10
         _check_counts(n_steps=n_steps, n_epochs=n_epochs, learning_rate_steps=learning_rate_steps)
+        if batch_size is None:
+            batch_size = max(n_steps * num_envs // 8, 2) if many else 64
         check_count("batch_size", batch_size, low=2)
         if n_steps * num_envs < batch_size:
             raise SettingsError(
@@ -171,7 +179,7 @@ class PPO(Agent):
                 f"observations are of shape {rows.shape}. PPO explores in its {self._num_envs} environments together "
                 f"(num_envs), with observations of {self._settings['observation_size']} numbers."
             )
-        self._actor.draw_noise(self._noise, self._torch_rng)
+        self.draw_noise(self._noise)
         self._exploring.inputs()["observations"][...] = rows
         acted, sent = self._exploring()
         actions: NDArray[Any] = sent.cpu().numpy()
@@ -181,18 +189,57 @@ class PPO(Agent):
     def _act(self, given: Mapping[str, Tensor]) -> Tensor:
         return self._actor.best(given["observations"])
 
-    @torch.no_grad()
     def _explore(self, given: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        """What the rollout keeps of acting, and the actions that environments are sent."""
-        seen = self._normalizer(given["observations"])
-        actions, log_probs = self._actor.sample(seen, self._noise)
+        return self.explore(given["observations"], self._noise)
+
+    def _value(self, given: Mapping[str, Tensor]) -> Tensor:
+        return self.values(given["observations"])
+
+    # ---- for who plays rollouts on the device
+
+    @property
+    def rollout(self) -> Rollout:
+        """What `update` learns from."""
+        return self._rollout
+
+    def draw_noise(self, noise: Tensor) -> None:
+        """Fill `noise`, whose last dimension is `noise_size`; `explore` then acts by it."""
+        self._actor.draw_noise(noise, self._torch_rng)
+
+    @property
+    def noise_size(self) -> int:
+        """How many numbers of noise one action takes."""
+        return self._actor.noise_size
+
+    @torch.no_grad()
+    def explore(self, observations: Tensor, noise: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """What the rollout keeps of acting, and the actions that environments are sent.
+
+        Args:
+            observations: as tensors on the device, a row for each environment.
+            noise: from `draw_noise`.
+        """
+        seen = self._normalizer(observations)
+        actions, log_probs = self._actor.sample(seen, noise)
         values = self._critic(seen).squeeze(1)
         return {"observations": seen, "actions": actions, "log_probs": log_probs, "values": values}, self._actor.clip(actions)
 
     @torch.no_grad()
-    def _value(self, given: Mapping[str, Tensor]) -> Tensor:
-        values: Tensor = self._critic(self._normalizer(given["observations"])).squeeze(1)
+    def values(self, observations: Tensor) -> Tensor:
+        """What the critic expects of each of these `observations`, tensors on the device."""
+        values: Tensor = self._critic(self._normalizer(observations)).squeeze(1)
         return values
+
+    def normalize(self, observations: Tensor) -> None:
+        """Take `observations` into account where they are normalized; tensors on the device."""
+        if isinstance(self._normalizer, RunningNorm):
+            self._normalizer.update(observations)
+
+    def count(self, steps: int, episodes: int) -> None:
+        """So many `steps` and `episodes` of environments are in the rollout, which is full."""
+        self._rollout.fill()
+        self.steps += steps
+        self.episodes += episodes
 
     def _store(
         self,
@@ -228,6 +275,10 @@ class PPO(Agent):
 
     def update(self) -> dict[str, float]:
         """Learn from a full rollout in up to `n_epochs` passes, and empty it. Metrics are means over all gradient steps."""
+        return self.update_async()()
+
+    def update_async(self) -> Callable[[], dict[str, float]]:
+        """An update that runs on the device while this process goes on; what is returned waits for it, and gives metrics."""
         if not self.rollout_full:
             raise StateError(
                 f"the rollout is not full: it holds {len(self._rollout)} steps. Call update when rollout_full says so."
@@ -235,12 +286,12 @@ class PPO(Agent):
         rows = self._rollout["valid"].flatten().nonzero().squeeze(1)
         advantages = self._rollout.advantages(self._gamma, self._gae_lambda)
         kept = {name: self._rollout[name].flatten(0, 1) for name in ("observations", "actions", "log_probs", "values")}
-        metrics = self._learn_all({**kept, "advantages": advantages.flatten()}, rows) if len(rows) else {}
+        metrics = self._learn_all({**kept, "advantages": advantages.flatten()}, rows) if len(rows) else dict
         self._rollout.clear()
         return metrics
 
-    def _learn_all(self, rollout: Mapping[str, Tensor], rows: Tensor) -> dict[str, float]:
-        """All epochs, each with the rows in another order."""
+    def _learn_all(self, rollout: Mapping[str, Tensor], rows: Tensor) -> Callable[[], dict[str, float]]:
+        """All epochs, each with the rows in another order; what was measured."""
         rate = self._rate_at(self.steps - len(rows))
         set_learning_rate(self._optimiser, rate)
         measured: list[Tensor] = []
@@ -251,7 +302,7 @@ class PPO(Agent):
                 break
         metrics = dict(zip(_METRICS, torch.stack(measured).mean(dim=0), strict=True))
         metrics["explained_variance"] = _explained_variance(rollout["values"][rows], rollout["advantages"][rows])
-        return {**self._read(metrics), "learning_rate": rate}
+        return lambda: {**self._read(metrics), "learning_rate": rate}
 
     def _learn_epoch(self, rollout: Mapping[str, Tensor], rows: Tensor) -> list[Tensor]:
         """Shuffle once, then learn from one slice after the other."""

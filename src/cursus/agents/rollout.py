@@ -61,12 +61,20 @@ class Rollout:
 
     def add(self, **step: Tensor) -> None:
         """One step of all environments, a tensor for each column; what is not given is 0."""
+        self.write(self._size, **step)
+        self._size += 1
+
+    def write(self, index: int, **step: Tensor) -> None:
+        """As `add`, in the place of one step: where all are written at once, and then told to be there by `fill`."""
         for name, column in self._columns.items():
             if name in step:
-                column[self._size].copy_(step[name])
+                column[index].copy_(step[name])
             else:
-                column[self._size].zero_()
-        self._size += 1
+                column[index].zero_()
+
+    def fill(self) -> None:
+        """All steps are written."""
+        self._size = self._n_steps
 
     def clear(self) -> None:
         """Begin anew."""

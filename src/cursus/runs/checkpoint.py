@@ -23,6 +23,7 @@ import numpy as np
 
 from cursus._files import make_folder, read_regular
 from cursus.errors import CheckpointError
+from cursus.runs.folder import RunFolder
 from cursus.types import Tree
 
 _MAGIC = b"CURSUSCK"
@@ -85,6 +86,17 @@ def write(folder: Path, position: int, state: Tree, *, student: bool) -> Path:
     others = [each for each in list_checkpoints(folder) if holds_student(each) is student and each != path]
     for old in others[: 1 - _KEPT]:
         old.unlink(missing_ok=True)
+    return path
+
+
+def put_back(folder: RunFolder, cut: bytes) -> Path:
+    """Write the bytes of a checkpoint of this run again, under the name that it had: the path, to resume from."""
+    state = decode(cut, "this cut")
+    if state["settings"]["id"] != folder.read_config()["id"]:
+        raise CheckpointError(f"this cut belongs to another run than {folder.path}. Give every training a run of its own.")
+    make_folder(folder.checkpoints)
+    path = folder.checkpoints / f"{state['position']:012d}{_STUDENT * (state['caller'] is not None)}.ckpt"
+    write_atomically(path, cut)
     return path
 
 

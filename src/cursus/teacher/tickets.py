@@ -480,8 +480,10 @@ class _Held:
 
 def _differ(numbers: IntArray) -> bool:
     """Whether no number comes twice."""
-    rises = numbers[1:] > numbers[:-1]
-    return bool(rises.all()) or len(np.unique(numbers)) == len(numbers)
+    if (numbers[1:] > numbers[:-1]).all():
+        return True
+    ordered = np.sort(numbers)  # several times as fast as looking for unique ones
+    return bool((ordered[1:] > ordered[:-1]).all())
 
 
 def _flat(name: str, numbers: ArrayLike) -> IntArray:

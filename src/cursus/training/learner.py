@@ -341,4 +341,4 @@ def train_agent(
         check_kind("callbacks", callback, Callback, "instances of subclasses of cursus.training.Callback")
     settings = LoopSettings(steps, minutes, report_every, checkpoint_every, seed, frozenset(clear_buffer_before))
     told = [*([] if opponents is None else [opponents]), *callbacks]
-    return Loop(envs, learner, settings, run=run, callbacks=told, writers=writers).run()
+    return Loop(envs.teacher, learner, settings, run=run, callbacks=told, writers=writers).run()

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-from cursus.errors import SettingsError
 from cursus.metrics.writers import Writer
 from cursus.settings import check_count, check_positive
 from cursus.teacher import Teacher
 from cursus.training.callbacks import Callback, Interrupt, Reporter, Training, entered, reading_state
 from cursus.types import Decision, Tree
-from cursus.vector import Processes, Serial
 
 _LAST_CALL: WeakKeyDictionary[Teacher, tuple[Training, Reporter]] = WeakKeyDictionary()
 """How the last training under a teacher stood when it ended, for a call that goes on in the same process."""
@@ -88,17 +86,17 @@ class Loop:
     """One training: what a learner reports to, and what decides when to write, to save and to stop.
 
     Args:
-        envs: environments from `make_vec(…, curriculum=…, autoreset="same_step")`.
+        teacher: of the environments.
         learner: what steps them and learns.
         settings: how long, how often, how much.
-        run: the run folder of `envs`, for metrics and checkpoints (default None: none are written).
+        run: the run folder of the teacher, for metrics and checkpoints (default None: none are written).
         callbacks: told of what happens (default none).
         writers: further writers of metrics, which stay open (default none).
     """
 
     def __init__(
         self,
-        envs: Serial | Processes,
+        teacher: Teacher,
         learner: Learner,
         settings: LoopSettings,
         *,
@@ -106,10 +104,7 @@ class Loop:
         callbacks: Sequence[Callback] = (),
         writers: Sequence[Writer] = (),
     ) -> None:
-        if not envs.has_teacher:
-            raise SettingsError('envs must have a teacher. Use make_vec(…, curriculum=…, autoreset="same_step").')
-        self.envs, self.settings = envs, settings
-        self.teacher: Teacher = envs.teacher
+        self.teacher, self.settings = teacher, settings
         self._learner, self._callbacks, self._writers = learner, list(callbacks), writers
         self._run = None if run is None else Path(run)
         self._interrupt = Interrupt()

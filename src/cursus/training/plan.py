@@ -138,10 +138,10 @@ class TrainingPlan:
     """Games: learn from the mirrored game as well, where left and right are the same to it (default false)."""
     deterministic_opponents: bool = True
     """Games: whether learned opponents act without exploring (default true)."""
-    checkpoint_every: int = 50_000
-    """Steps between two checkpoints, at least 1 (default 50,000)."""
-    report_every: int = 2_000
-    """Steps between two rows of metrics, at least 1 (default 2,000)."""
+    checkpoint_every: int | None = None
+    """Steps between two checkpoints, at least 1 (default 50,000; in a batched environment those of 512 rollouts)."""
+    report_every: int | None = None
+    """Steps between two rows of metrics, at least 1 (default 2,000; in a batched environment those of 16 rollouts)."""
     label_statistics: bool = True
     """Whether metrics are also told by label, of which there may be many (default true)."""
     outputs: Sequence[str] = ()
@@ -170,8 +170,8 @@ class EvaluationPlan:
     they are played by a process of their own, which yields to training.
     """
 
-    every: int = 50_000
-    """Steps between two evaluations; 0: only at the end (default 50,000)."""
+    every: int | None = None
+    """Steps between two evaluations; 0: only at the end (default as many as between checkpoints)."""
     games: int = 100
     """Episodes of each name, at least 1 (default 100)."""
     opponents: Sequence[str] | None = None
@@ -182,7 +182,8 @@ class EvaluationPlan:
     """Whether a process of its own plays (default true)."""
 
     def __post_init__(self) -> None:
-        check_count("every", self.every, low=0)
+        if self.every is not None:
+            check_count("every", self.every, low=0)
         check_count("games", self.games)
         check_kind("evaluation.background", self.background, bool, "true or false")
         if (self.opponents is not None and not self.opponents) or (self.tasks is not None and not self.tasks):

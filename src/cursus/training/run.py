@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cursus._files import Shape, make_folder, read_object
-from cursus.agents import Agent, OffPolicyAgent
+from cursus.agents import PPO, Agent, OffPolicyAgent
 from cursus.config import read
 from cursus.curricula import Curriculum
 from cursus.errors import ConfigError, CursusError, SettingsError
@@ -22,6 +22,7 @@ from cursus.metrics import Writer
 from cursus.runs.checkpoint import write_atomically
 from cursus.settings import check_count, check_kind, describe
 from cursus.tasks import Discrete, Task
+from cursus.teacher import Teacher
 from cursus.training.build import (
     build_curriculum,
     evaluation_env,
@@ -33,6 +34,7 @@ from cursus.training.build import (
     success_of,
 )
 from cursus.training.callbacks import Callback, Training, reading_state
+from cursus.training.device import DeviceLearner, batched_kind, make_batched
 from cursus.training.evaluate import GameEnv, PlannedGame
 from cursus.training.evaluations import LAST, Evaluation, Evaluations
 from cursus.training.learner import AgentLearner
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 RECORD = "train.json"
 _SCHEMA = 2
 _RECORD: dict[Any, Shape] = {"schema": int, "plan": dict, "num_envs": int, "device": str}
-_MOST_ENVS = 1 << 16
+_MOST_ENVS, _MOST_BATCHED = 1 << 16, 1 << 20
 _DEVICE = re.compile(r"(cpu|cuda|mps)(:[0-9]{1,3})?")
 
 
@@ -191,8 +193,9 @@ class _Job:
 
     def __post_init__(self) -> None:
         check_count("num_envs", self.num_envs)
-        if self.num_envs > _MOST_ENVS:
-            raise SettingsError(f"num_envs={self.num_envs:,} is too many: at most {_MOST_ENVS:,}.")
+        most = _MOST_BATCHED if self.is_batched else _MOST_ENVS
+        if self.num_envs > most:
+            raise SettingsError(f"num_envs={self.num_envs:,} is too many: at most {most:,}.")
         try:
             if not _DEVICE.fullmatch(self.device):
                 raise RuntimeError("it is not known")
@@ -203,23 +206,20 @@ class _Job:
 
     def prepare(self, num_workers: int | None, weights: str | Path | None, stack: ExitStack) -> _Prepared:
         """Everything that is needed, made before anything is written; so errors come first."""
-        plan, recipe = self.plan, self.plan.environment.recipe
+        plan = self.plan
         curriculum = build_curriculum(plan)
         if plan.training.steps is None and plan.training.minutes is None and curriculum.completed is None:
             raise ConfigError(
                 f"training.steps is missing: this {type(curriculum).__name__} is never completed, so nothing else says when "
                 "it is over."
             )
-        external = external_names(curriculum) if recipe.has_opponents else []
-        make = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
         self._try_evaluation()
+        if self.is_batched:
+            return self._prepare_batched(curriculum, weights, stack)
+        external = external_names(curriculum) if plan.environment.recipe.has_opponents else []
+        make = partial(make_env, plan.environment, discrete=plan.agent.discrete, external=external)
         first = make()
-        players = 2 if external else 1
-        agent = plan.agent.make(
-            first, players=players, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training
-        )
-        if weights is not None:
-            agent.load_weights(find_weights(weights))
+        agent = self._make_agent(first, weights, players=2 if external else 1)
         opponents = self._opponents(agent, external, first)
         first.close()
         if plan.training.mirror:
@@ -231,7 +231,7 @@ class _Job:
             run=self.run,
             resume=self.is_resumed,
             seed=plan.seed,
-            score=recipe.score,
+            score=plan.environment.recipe.score,
             set_task=set_task_of(plan),
             num_workers=num_workers,
             parent_steps=num_workers == 0 or not isinstance(agent, OffPolicyAgent),  # which learns while others step
@@ -244,7 +244,42 @@ class _Job:
             self.write_record()
         if opponents is not None:
             opponents.keep_chosen()
-        return _Prepared(self, envs, self._learner(envs, agent, opponents), opponents, stack)
+        return _Prepared(self, envs.teacher, self._learner(envs, agent, opponents), _PACE, opponents, stack)
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether the environments are tensors on a device."""
+        return batched_kind(self.plan.environment) is not None
+
+    def _prepare_batched(self, curriculum: Curriculum, weights: str | Path | None, stack: ExitStack) -> _Prepared:
+        plan = self.plan
+        if plan.training.mirror or plan.phases:
+            raise ConfigError("phases and training.mirror are for games, not for batched environments.")
+        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision("high")  # as exact as such large batches can tell, and much faster
+        envs = make_batched(plan.environment, curriculum.tasks, self.num_envs, device=self.device, seed=plan.seed)
+        stack.callback(envs.close)
+        single = make_env(plan.environment, discrete=plan.agent.discrete)
+        agent = self._make_agent(single, weights, players=1)
+        single.close()
+        if not isinstance(agent, PPO):
+            raise ConfigError(f"agent.type: {plan.environment.id} is a batched environment, in which PPO learns alone.")
+        teacher = Teacher(curriculum, run=self.run, resume=self.is_resumed, seed=plan.seed)
+        stack.callback(teacher.close)
+        if not self.is_resumed:
+            self.write_record()
+        learner = DeviceLearner(envs, agent, teacher)
+        pace = _Pace(16 * learner.rollout_steps, 512 * learner.rollout_steps)
+        return _Prepared(self, teacher, learner, pace, None, stack)
+
+    def _make_agent(self, envs: Any, weights: str | Path | None, *, players: int) -> Agent | SB3Learner:
+        plan = self.plan
+        agent = plan.agent.make(
+            envs, players=players, num_envs=self.num_envs, device=self.device, seed=plan.seed, training=plan.training
+        )
+        if weights is not None:
+            agent.load_weights(find_weights(weights))
+        return agent
 
     def _opponents(self, agent: Agent | SB3Learner, external: Sequence[str], env: Any) -> Opponents | None:
         if not external or not isinstance(agent, Agent):
@@ -304,13 +339,25 @@ class _Job:
             env.close()
 
 
+@dataclass(frozen=True)
+class _Pace:
+    """Steps between two rows of metrics and two checkpoints, where a plan does not say so."""
+
+    report: int
+    checkpoint: int
+
+
+_PACE = _Pace(2_000, 50_000)
+
+
 @dataclass
 class _Prepared:
     """Everything is made; it can begin."""
 
     job: _Job
-    envs: Any
-    learner: AgentLearner | SB3Learner
+    teacher: Teacher
+    learner: AgentLearner | DeviceLearner | SB3Learner
+    pace: _Pace
     opponents: Opponents | None
     stack: ExitStack
 
@@ -323,15 +370,15 @@ class _Prepared:
         settings = LoopSettings(
             steps=training.steps,
             minutes=training.minutes,
-            report_every=training.report_every,
-            checkpoint_every=training.checkpoint_every,
+            report_every=training.report_every or self.pace.report,
+            checkpoint_every=training.checkpoint_every or self.pace.checkpoint,
             seed=plan.seed,
             clear_buffer_before=frozenset(phase.name for phase in plan.phases[1:] if phase.clear_buffer),
             label_statistics=training.label_statistics,
-            success_told=environment.success is not None or environment.success_return is not None,
+            success_told=environment.success is not None or environment.success_return is not None or self.job.is_batched,
             outputs=training.outputs,
         )
-        loop = Loop(self.envs, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers)
+        loop = Loop(self.teacher, self.learner, settings, run=run, callbacks=[*own, *callbacks], writers=writers)
         try:
             result = loop.run()
         except (KeyboardInterrupt, SystemExit):
@@ -350,14 +397,14 @@ class _Prepared:
     def _evaluations(self) -> Evaluations:
         plan = self.job.plan
         with reading_state():
-            state = self.envs.teacher.caller_state
+            state = self.teacher.caller_state
             resumed_at = -1 if state is None else int(state["steps"])
         found = Evaluations(
             self.learner,
             self.job.run,
             evaluation_env_maker(plan),
             evaluation_tasks(plan),
-            every=plan.evaluation.every,
+            every=self.pace.checkpoint if plan.evaluation.every is None else plan.evaluation.every,
             games=plan.evaluation.games,
             seed=plan.seed,
             background=plan.evaluation.background,

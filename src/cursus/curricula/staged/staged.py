@@ -131,13 +131,12 @@ class Staged(Curriculum):
         sources, edges = self._sources()
         stages = sources[np.searchsorted(edges, which, side="right")]
         if (stages == self._now).all():
-            ids, indices = self._samplers[self._now].draw(by_label.tolist(), by_task.tolist())
-            start = self._own_tags.start
-            return Draw(ids, np.array([start + label for label in indices], dtype=np.int64))
+            ids, labels = self._samplers[self._now].draw(by_label, by_task)
+            return Draw(ids, self._own_tags.start + labels)
         tasks, labels = np.empty_like(stages), np.empty_like(stages)
         for stage in set(stages.tolist()):
             rows = stages == stage
-            tasks[rows], labels[rows] = self._samplers[stage].draw(by_label[rows].tolist(), by_task[rows].tolist())
+            tasks[rows], labels[rows] = self._samplers[stage].draw(by_label[rows], by_task[rows])
         return Draw(tasks, _TAGS.pack(labels, stages, rest=self._visit))
 
     def stages_of(self, tags: IntArray) -> list[str]:

@@ -137,15 +137,16 @@ class BalancedSampler:
         """How often each label was drawn."""
         return np.array(self._drawn, dtype=np.int64)
 
-    def draw(self, by_label: Sequence[float], by_task: Sequence[float]) -> tuple[IntArray, list[int]]:
+    def draw(self, by_label: FloatArray, by_task: FloatArray) -> tuple[IntArray, IntArray]:
         """Tasks and the indices of their labels, from two uniform numbers for each."""
         order, used, drawn, sizes, starts = self._order, self._used, self._drawn, self._sizes, self._starts
         count = len(order)
         if count == 1 and len(by_task) > _FEW:
             drawn[0] += len(by_task)
-            return self._tasks[np.minimum((np.array(by_task) * sizes[0]).astype(np.int64), sizes[0] - 1)], [0] * len(by_task)
+            tasks: IntArray = self._tasks[np.minimum((by_task * sizes[0]).astype(np.int64), sizes[0] - 1)]
+            return tasks, np.zeros(len(by_task), dtype=np.int64)
         positions, labels = [], []
-        for first, second in zip(by_label, by_task, strict=True):
+        for first, second in zip(by_label.tolist(), by_task.tolist(), strict=True):
             left = count - used
             pick = used + min(int(first * left), left - 1)
             label = order[pick]
@@ -157,7 +158,7 @@ class BalancedSampler:
             labels.append(label)
         self._used = used
         item = self._tasks.item
-        return np.array([item(position) for position in positions], dtype=np.int64), labels
+        return np.array([item(position) for position in positions], dtype=np.int64), np.array(labels, dtype=np.int64)
 
     def add_weights(self, weights: FloatArray, share: float) -> None:
         """Add this stage's share to the weights of all tasks."""

@@ -9,7 +9,8 @@ except ImportError as _error:
 
 from cursus.envs.torch.base import TorchEnv, TorchStep
 from cursus.envs.torch.keys import TorchKeys
+from cursus.envs.torch.maze import TorchMaze
 
 del torch
 
-__all__ = ["TorchEnv", "TorchKeys", "TorchStep"]
+__all__ = ["TorchEnv", "TorchKeys", "TorchMaze", "TorchStep"]

@@ -46,6 +46,8 @@ class TorchStep:
     """Where an episode was cut off, as by a time limit, booleans."""
     success: Tensor
     """Whether an episode that ended has succeeded, booleans; elsewhere it is not read."""
+    scores: Tensor | None = None
+    """A finer measure of episodes that ended, shape `(num_envs,)` (default None: the success)."""
 
 
 class TorchEnv(ABC):
