@@ -9,7 +9,7 @@ RAY := .venv-ray
 MJLAB := .venv-mjlab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format pufferlib ray mjlab bench clean
+.PHONY: help setup demo test quick check format browser pufferlib ray mjlab bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -42,6 +42,13 @@ check: $(READY)  ## lint, types, layers
 format: $(READY)  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+browser: $(READY)  ## test the live page in a real browser, which is installed where that is allowed
+	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
+		|| { apt-get update --quiet && apt-get install --yes --no-install-recommends chromium; } >$(VENV)/browser.log 2>&1 \
+		|| { cat $(VENV)/browser.log; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[browser]"
+	@$(BIN)/python -m pytest tests/web/test_browser.py
 
 pufferlib: $(READY)  ## test the PufferLib adapter in a virtual environment of its own
 	@test -x $(PUFFER)/bin/python || $(PYTHON) -m venv $(PUFFER)
@@ -80,6 +87,7 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/arena.py --quick
 	@$(BIN)/python benchmarks/memory.py
 	@$(BIN)/python benchmarks/remote.py
+	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/python benchmarks/hockey.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23

@@ -41,6 +41,7 @@ PACKAGES = [
     "cursus.testing",
     "cursus.training",
     "cursus.vector",
+    "cursus.web",
 ]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cursus.config import TYPES, Types, build, override
 from cursus.curricula import Curriculum, Staged, Verdict
@@ -18,7 +19,7 @@ from cursus.randomness import TicketStream
 from cursus.runs import RunFolder, checked_decision, read_decisions, read_events
 from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum, scores_of
 from cursus.teacher.tickets import TicketBook
-from cursus.types import Decision, Episodes
+from cursus.types import BoolArray, Decision, Episodes
 
 FreshCurriculum: TypeAlias = Curriculum | type[Curriculum] | Callable[[], Curriculum]
 """A curriculum that has seen nothing yet; a class of your own, which is given the settings that the run recorded; or a function
@@ -191,53 +192,81 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
         run: the run folder.
         settings: overrides such as `gate.threshold=0.8`.
     """
-    config = RunFolder(run).read_config()
-    curriculum = recorded_curriculum(config)
-    if not isinstance(curriculum, Staged):
-        raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
-    spec = config["curriculum"]
-    for setting in settings:
-        spec = override(spec, setting)
-    changed = build(spec, where="curriculum")
-    if not isinstance(changed, Staged) or changed.names != curriculum.names:
-        raise ConfigError(f"{', '.join(settings)}: only gates can be asked about, the stages must stay.")
-    results = _results_by_visit(run, config, curriculum)
-    visits = []
-    demotions: Counter[str] = Counter()
-    for number, (stage, entered, ended) in enumerate(_visits(run, curriculum)):
-        index = curriculum.index(stage)
-        seen = results.get(number, [])
-        was, after, _ = _outcome(curriculum, index, entered, demotions[stage], seen)
-        would, would_after, reason = _outcome(changed, index, entered, demotions[stage], seen)
-        own = sum(each == index for each, _ in seen)
-        visits.append(Visit(stage, own, ended, after if was == ended else None, would, would_after, reason))
-        demotions[stage] += ended == "demotion"
-    return visits
+    return RecordedVisits(run).judged(settings)
 
 
-def _outcome(
-    curriculum: Staged, index: int, entered: dict[str, bool], demotions: int, seen: list[tuple[int, bool]]
-) -> tuple[str, int | None, str]:
-    """How a visit ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit.
+class RecordedVisits:
+    """The visits of a staged run, read once, to be judged by other gates; `what_if` asks for one answer.
 
-    Results of the stage before count as those since this visit began, whichever way it did.
+    Args:
+        run: the run folder.
     """
-    evidence = curriculum.gate(index).open(**entered, lowest=index == 0)
-    before = curriculum.watch_over(max(index - 1, 0))
-    graduated: tuple[str, int | None, str] | None = None
-    for stage, success in seen:
-        if stage != index:
-            if stage == index - 1:
-                before.add(success)
-            continue
-        verdict, count = evidence.add(success), evidence.count
-        if verdict is Verdict.PROMOTE and index < len(curriculum.names) - 1:
-            return "promotion", count, evidence.because(verdict)
-        if verdict is Verdict.PROMOTE and graduated is None:
-            graduated = "graduation", count, evidence.because(verdict)
-        if verdict is Verdict.DEMOTE and curriculum.goes_back(index, count, demotions, before):
-            return "demotion", count, evidence.because(verdict)
-    return graduated or ("stay", None, evidence.reason())
+
+    def __init__(self, run: str | Path) -> None:
+        config = RunFolder(run).read_config()
+        curriculum = recorded_curriculum(config)
+        if not isinstance(curriculum, Staged):
+            raise ConfigError(f"{run} is not the run of a staged curriculum: it has no gate to ask about.")
+        self._spec, self._curriculum = config["curriculum"], curriculum
+        results = _results_by_visit(run, config, curriculum)
+        self._visits: list[_RecordedVisit] = []
+        demotions: Counter[str] = Counter()
+        for number, (stage, entered, ended) in enumerate(_visits(run, curriculum)):
+            visit = _RecordedVisit(stage, entered, ended, demotions[stage], *results.get(number, _NO_RESULTS))
+            decided, after, _ = visit.outcome(curriculum)
+            self._visits.append(replace(visit, after=after if decided == ended else None))
+            demotions[stage] += ended == "demotion"
+
+    def judged(self, settings: Sequence[str]) -> list[Visit]:
+        """Each visit, and how it would have ended with these `settings`, as in `what_if`."""
+        spec = self._spec
+        for setting in settings:
+            spec = override(spec, setting)
+        changed = build(spec, where="curriculum")
+        if not isinstance(changed, Staged) or changed.names != self._curriculum.names:
+            raise ConfigError(f"{', '.join(settings)}: only gates can be asked about, the stages must stay.")
+        return [
+            Visit(each.stage, each.episodes(changed), each.ended, each.after, *each.outcome(changed)) for each in self._visits
+        ]
+
+
+@dataclass(frozen=True)
+class _RecordedVisit:
+    """A visit of a stage: how it was entered and left, and the stages and results of what was drawn for it."""
+
+    stage: str
+    entered: dict[str, bool]
+    ended: str
+    demotions: int
+    stages: NDArray[np.int32]
+    success: BoolArray
+    after: int | None = None
+
+    def episodes(self, curriculum: Staged) -> int:
+        return int(np.count_nonzero(self.stages == curriculum.index(self.stage)))
+
+    def outcome(self, curriculum: Staged) -> tuple[str, int | None, str]:
+        """How it ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit.
+
+        Results of the stage before count as those since this visit began, whichever way it did.
+        """
+        index = curriculum.index(self.stage)
+        evidence = curriculum.gate(index).open(**self.entered, lowest=index == 0)
+        before = curriculum.watch_over(max(index - 1, 0))
+        graduated: tuple[str, int | None, str] | None = None
+        for stage, success in zip(self.stages.tolist(), self.success.tolist(), strict=True):
+            if stage != index:
+                if stage == index - 1:
+                    before.add(success)
+                continue
+            verdict, count = evidence.add(success), evidence.count
+            if verdict is Verdict.PROMOTE and index < len(curriculum.names) - 1:
+                return "promotion", count, evidence.because(verdict)
+            if verdict is Verdict.PROMOTE and graduated is None:
+                graduated = "graduation", count, evidence.because(verdict)
+            if verdict is Verdict.DEMOTE and curriculum.goes_back(index, count, self.demotions, before):
+                return "demotion", count, evidence.because(verdict)
+        return graduated or ("stay", None, evidence.reason())
 
 
 def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str, bool], str]]:
@@ -258,18 +287,26 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
     yield stage, entered, "graduation" if graduated else "stay"
 
 
-def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[int, list[tuple[int, bool]]]:
+_NO_RESULTS: tuple[NDArray[np.int32], BoolArray] = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=bool))
+
+
+def _results_by_visit(
+    run: str | Path, config: dict[str, Any], curriculum: Staged
+) -> dict[int, tuple[NDArray[np.int32], BoolArray]]:
     """For every visit the stages and results of the episodes that were drawn during it, in ticket order."""
-    results: dict[int, list[tuple[int, bool]]] = {}
+    parts: dict[int, list[tuple[NDArray[np.int32], BoolArray]]] = {}
     for event, released in _walk(run, config):
-        if released is None:
+        if released is None or not len(released):
             continue
         with _understood(event, run):
             visits, stages = curriculum.visit_of(released.tag)
-            rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
-            for visit, stage, success in rows:
-                results.setdefault(visit, []).append((stage, success))
-    return results
+            for visit in np.unique(visits).tolist():
+                own = visits == visit
+                parts.setdefault(visit, []).append((stages[own].astype(np.int32), released.success[own]))
+    return {
+        visit: (np.concatenate([stages for stages, _ in found]), np.concatenate([success for _, success in found]))
+        for visit, found in parts.items()
+    }
 
 
 def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Episodes | None]]:

@@ -37,7 +37,15 @@ def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path:
     plan = write(tmp_path)
     done = cursus(tmp_path, "--config", str(plan))
     assert done.returncode == 0, done.stdout + done.stderr
-    for words in ("no curriculum", "uniform", "staged", "95 % interval", "demo.png", "explain runs/demo/staged-1"):
+    for words in (
+        "no curriculum",
+        "uniform",
+        "staged",
+        "95 % interval",
+        "demo.png",
+        "explain runs/demo/staged-1",
+        "serve runs/demo",
+    ):
         assert words in done.stdout
     out = tmp_path / "runs" / "demo"
     names = sorted(path.name for path in out.iterdir())

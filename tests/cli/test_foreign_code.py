@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -128,8 +129,9 @@ def test_settings_of_an_environment_that_name_code_need_trust_too(tmp_path: Path
 def test_what_is_printed_as_next_can_be_pasted(here: Path) -> None:
     code, out, err = call(here, "train", "game.json", "--num-envs", "2", "--num-workers", "0", "--run", "pasted")
     assert code == 0, err
+    assert re.search("live, in another terminal: .*cursus serve .\n", out[: out.index("Next:")])
     commands = [line.split()[1:] for line in out[out.index("Next:") + len("Next:") :].splitlines() if line.strip()]
-    assert [command[0] for command in commands] == ["evaluate", "watch", "explain"]
+    assert [command[0] for command in commands] == ["evaluate", "watch", "explain", "serve"]
     for command in (commands[0], commands[2]):
         code, _, err = call(here, *command)
         assert code == 0, err

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -15,9 +16,11 @@ from zlib import crc32
 import pytest
 
 from cursus.cli import main
+from cursus.errors import CursusError
 from cursus.runs import checkpoint
 from cursus.runs.checkpoint import holds_student, list_checkpoints
 from cursus.training import train
+from cursus.web.views import RunView, RunViews
 
 Damage: TypeAlias = Callable[[Path], object]
 
@@ -387,6 +390,20 @@ def test_a_damaged_folder_ends_no_command_with_a_traceback(
         ends_well(command, run, capsys)
 
 
+@pytest.mark.parametrize("damage", [case[2] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_damaged_folder_is_told_to_the_live_page(run: Path, damage: Damage) -> None:
+    damage(run)
+    runs = RunViews(run.parent)
+    json.loads(runs.data())
+    view = RunView("run", run)
+    told = json.loads(view.data())
+    assert told["name"] == "run"
+    assert len(view.data()) < 5_000_000
+    assert not [note for note in told["notes"] if "cannot be shown" in note]
+    with suppress(CursusError):
+        json.loads(view.what_if(0.5))
+
+
 def test_a_whole_folder_is_shown_replayed_played_and_resumed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in [*SHOW, *REPLAY, *PLAY, *PLOT, *RESUME]:
         assert ends_well(command, run, capsys)[0] == 0, command
@@ -397,6 +414,7 @@ def test_a_whole_folder_is_shown_replayed_played_and_resumed(run: Path, capsys: 
 CALL = """
 import sys
 from cursus.cli import main
+from cursus.errors import CursusError
 for command in {commands!r}:
     print(*command, file=sys.stderr, flush=True)
     try:

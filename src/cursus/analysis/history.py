@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from cursus._files import read_object
 from cursus.config import build
 from cursus.curricula import Curriculum
 from cursus.errors import CursusError, SettingsError
@@ -26,6 +27,9 @@ By: TypeAlias = Literal["stage", "label"]
 
 _ENTERED = {"phase": ("phase", "next"), **dict.fromkeys(("promotion", "demotion", "stage"), ("from", "to"))}
 """Where a decision says what was left and what was entered."""
+
+QUIET_KINDS = frozenset({"mix", "eviction"})
+"""Decisions of which there are very many, and each is small."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,12 @@ class RunHistory:
         end = float(along[-1]) if len(along) else 1.0
         if not moves:
             return [] if self._only_stage is None else [Stay(self._only_stage, 0.0, end, "")]
-        names = [move["evidence"][_ENTERED[move["kind"]][1]] for move in moves]
-        first = moves[0]["evidence"][_ENTERED[moves[0]["kind"]][0]]
+        names = [entered_by(move)[1] for move in moves]
+        first = entered_by(moves[0])[0]
         kinds = [*(move["kind"] for move in moves), ""]
         bounds = [0.0, *places, end]
         return [
-            Stay(str(name), begin, until, kind)
+            Stay(name, begin, until, kind)
             for name, begin, until, kind in zip([first, *names], bounds[:-1], bounds[1:], kinds, strict=True)
         ]
 
@@ -153,7 +157,7 @@ class RunHistory:
         """Steps, and the mean success over all evaluated tasks; empty where nothing was evaluated."""
         path = self.run / "evaluations.jsonl"
         rows = list(read_metrics(path)) if path.exists() else []
-        found = [(row["step"], float(np.mean(won))) for row in rows if (won := _success_rates(row))]
+        found = [(row["step"], float(np.mean(won))) for row in rows if (won := success_rates(row))]
         steps, rates = np.array(sorted(found), dtype=np.float64).reshape(-1, 2).T
         return steps, rates
 
@@ -161,14 +165,15 @@ class RunHistory:
         """The settings of curriculum and training as one text: the same for runs that differ in their seed alone."""
         path = self.run / "train.json"
         try:
-            plan = json.loads(path.read_text(encoding="utf-8"))["plan"] if path.exists() else None
-        except (OSError, ValueError, KeyError, TypeError):
+            plan = read_object(path, {"plan": dict})["plan"] if path.exists() else None
+        except (OSError, ValueError):
             plan = None
         shared = {key: value for key, value in plan.items() if key not in ("seed", "name")} if isinstance(plan, dict) else None
         return json.dumps([self.config["curriculum"], shared], sort_keys=True, default=str)
 
 
-def _success_rates(row: Mapping[str, float]) -> list[float]:
+def success_rates(row: Mapping[str, float]) -> list[float]:
+    """The success rates of all tasks in a `row` of evaluations."""
     rates = [value for name, value in row.items() if name.startswith("evaluation/") and name.endswith("/success_rate")]
     return [rate for rate in rates if rate is not None and np.isfinite(rate)]
 
@@ -178,6 +183,12 @@ def changes_of_stage(decisions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kinds = ("phase", "stage") if any(each["kind"] == "phase" for each in decisions) else ("promotion", "demotion", "stage")
     found = [each for each in decisions if each["kind"] in kinds]
     return [each for each in found if set(_ENTERED[each["kind"]]) <= set(each["evidence"])]
+
+
+def entered_by(move: Mapping[str, Any]) -> tuple[str, str]:
+    """Which stage or phase was left, and which was entered, by a change that `changes_of_stage` found."""
+    left, entered = (str(move["evidence"][name]) for name in _ENTERED[move["kind"]])
+    return left, entered
 
 
 def check_over(over: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cursus._files import open_regular
+from cursus._files import open_regular, read_object
 from cursus.errors import CursusError, LedgerError
 from cursus.runs import RunFolder, holds_run, is_open
 from cursus.runs.columns import ColumnReader
@@ -46,11 +46,12 @@ class RunSummary:
 
 def list_runs(folder: str | Path) -> list[RunSummary]:
     """All runs in a `folder` and up to three levels below it, newest first; nothing is locked or changed."""
-    found = [_summary(path) for path in _run_folders(Path(folder), _DEEPEST)]
+    found = [summarize(path) for path in run_folders(Path(folder))]
     return sorted(found, key=lambda each: -(each.time or 0.0))
 
 
-def _run_folders(folder: Path, deeper: int) -> Iterator[Path]:
+def run_folders(folder: Path, deeper: int = _DEEPEST) -> Iterator[Path]:
+    """The run folders in a `folder`, and below it as many levels as `deeper` says (default 3)."""
     if not folder.is_dir():
         raise LedgerError(f"{folder} is no folder. Give the one that your runs are in.")
     if (folder / "config.json").exists() and (folder / "events.jsonl").exists():
@@ -58,10 +59,11 @@ def _run_folders(folder: Path, deeper: int) -> Iterator[Path]:
         return
     for each in sorted(folder.iterdir()):
         if deeper and each.is_dir() and not each.is_symlink() and os.access(each, os.R_OK | os.X_OK):
-            yield from _run_folders(each, deeper - 1)
+            yield from run_folders(each, deeper - 1)
 
 
-def _summary(path: Path) -> RunSummary:
+def summarize(path: Path) -> RunSummary:
+    """How the run in the folder `path` stands; it may be unreadable."""
     folder = RunFolder(path)
     try:
         folder.read_config()
@@ -94,7 +96,7 @@ def _is_interrupted(run: Path) -> bool:
     planned, metrics = run / "train.json", run / "metrics.jsonl"
     if not planned.exists() or not metrics.exists():
         return False
-    training = json.loads(planned.read_text(encoding="utf-8"))["plan"].get("training", {})
+    training = read_object(planned, {"plan": dict})["plan"].get("training", {})
     rows = _last_lines(metrics)
     return bool(rows) and rows[-1]["step"] < (training.get("steps") or 0)
 

@@ -19,7 +19,7 @@ from cursus._platform import num_cores
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS
 from cursus.arena.arena import EPISODES, SEEDS, TEACHERS
 from cursus.arena.arena import WORLDS as ARENA_WORLDS
-from cursus.cli import arena, comparison, looking, runs, simulator
+from cursus.cli import arena, comparison, looking, page, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
@@ -368,6 +368,19 @@ def arena_(
         _print_json(made.data())
 
 
+@app.command
+def serve(
+    folder: Annotated[Positional[Path], arg(metavar="[FOLDER]", help="Where your runs are, or one run.")] = Path("runs"),
+    host: Annotated[str, arg(help="The address to listen at. Other machines can look only with the token that is printed.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, arg(help="The port; 0 for any that is free.")] = 8400,
+    token: Annotated[str | None, _optional("TEXT", "With --host: what others must know.", "a new one")] = None,
+) -> None:
+    """Show runs on a live page in a browser; runs are only read."""
+    page.serve(_console(), folder, host, port, token)
+
+
 def _refuse(text: str, options: Mapping[str, Any]) -> None:
     """Refuse options that mean nothing here, if they were given."""
     for name, value in options.items():
@@ -435,6 +448,7 @@ def train(
     ] = None,
     output: Annotated[str, arg(help="Further forms of the metrics, by commas: tensorboard, wandb.", metavar="NAMES")] = "",
     num_workers: Annotated[int | None, _optional("INT", "Worker processes beside this one.", "the cores less one")] = None,
+    served: Annotated[bool, _flag("Show it on a live page meanwhile, see `cursus serve`.", name="serve")] = False,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -463,6 +477,7 @@ def train(
         },
         num_workers=num_workers,
         trust=trust,
+        served=served,
         as_json=as_json,
     )
     if as_json:

@@ -100,6 +100,8 @@ def run_demo(console: Console, out: Path, config_file: Path | None, seeds: int |
     folders = [f"{folder_name(name)}-{seed}" for seed in chosen for name in plan["curricula"]]
     make_room(out, _MARK, folders)
     demo_runs = _prepare(plan, chosen, out)
+    if not as_json:
+        console.print(Text(f"To look at it live, in another terminal: {command_name()} serve {out}", "dim"), soft_wrap=True)
     with _all_ended(demo_runs):
         _train(console, plan, demo_runs, quiet=as_json)
     summary = write_summary(out, _MARK, folders, _data(demo_runs, plan))

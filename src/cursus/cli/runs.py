@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from cursus.analysis.history import QUIET_KINDS
 from cursus.analysis.listing import age
 from cursus.cli.own import find_own
 from cursus.replay import curriculum_of, replay, what_if
@@ -23,7 +24,6 @@ from cursus.runs import RunFolder, read_decisions
 _SHOWN_DECISIONS = 12
 _MOST_ROWS, _MOST_COLUMNS = 1_000, 40
 _LONGEST = 20_000
-_QUIET_KINDS = {"mix", "eviction"}
 _DID = {
     "promotion": "promoted",
     "demotion": "demoted",
@@ -94,10 +94,10 @@ def explain(console: Console, run: Path, settings: Sequence[str]) -> None:
     if settings:
         _print_what_if(console, data["what_if"])
         return
-    loud = [decision for decision in data["decisions"] if decision["kind"] not in _QUIET_KINDS]
+    loud = [decision for decision in data["decisions"] if decision["kind"] not in QUIET_KINDS]
     if loud:
         console.print(_listed(loud))
-    quiet = sum(decision["kind"] in _QUIET_KINDS for decision in data["decisions"])
+    quiet = sum(decision["kind"] in QUIET_KINDS for decision in data["decisions"])
     if quiet:
         console.print(Text(f"({quiet} changes of mix and evictions are not listed; --json has them)", "dim"))
     console.print()
@@ -153,7 +153,7 @@ def _overview(data: Mapping[str, Any]) -> RenderableType:
     )
     parts: list[RenderableType] = [head, counts]
     parts += [as_table(name, rows) for name, rows in data["tables"].items() if rows and not _repeats(name, data)]
-    loud = [each for each in data["decisions"] if each["kind"] not in _QUIET_KINDS]
+    loud = [each for each in data["decisions"] if each["kind"] not in QUIET_KINDS]
     if loud:
         parts.append(Text(f"\nThe last {min(len(loud), _SHOWN_DECISIONS)} of {len(loud)} decisions", "italic"))
         parts.append(_listed(loud[-_SHOWN_DECISIONS:]))

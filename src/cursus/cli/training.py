@@ -19,6 +19,7 @@ from rich.table import Table
 from cursus.agents import Policy, load_policy
 from cursus.analysis import plot_training
 from cursus.cli.output import command_name
+from cursus.cli.page import served_beside
 from cursus.cli.runs import literal
 from cursus.cli.training_flags import from_flags
 from cursus.errors import ConfigError, MissingExtra
@@ -150,16 +151,25 @@ def run_training(
     flags: Mapping[str, Any],
     num_workers: int | None,
     trust: bool,
+    served: bool,
     as_json: bool,
 ) -> TrainResult:
-    """Train, and say what came of it."""
+    """Train, and say what came of it; `served` on a live page."""
     given = from_flags(config, resume=resume is not None, **flags)
     if given is None and resume is None:
         raise ConfigError("name a configuration, such as examples/hockey_shooting.toml, or --env ID, or --resume RUN.")
     if run is None and isinstance(given, Mapping):
         run = free_folder(given["environment"]["id"].rpartition("/")[2].rpartition(":")[2])
     own = resume is None or trust
-    with importing_from_here(own), LiveTraining(console, quiet=as_json) as live, live.interrupted():
+    with ExitStack() as beside, importing_from_here(own), LiveTraining(console, quiet=as_json) as live, live.interrupted():
+
+        def begin(plan: Plan, run: Path) -> None:
+            live.begin(plan, run)
+            if served:
+                console.print(f"Live page: {beside.enter_context(served_beside(run))}", soft_wrap=True)
+            else:
+                live.say(f"To look at it live, in another terminal: {command_name()} serve {literal(str(run.parent))}")
+
         result = train(
             given,
             num_envs=num_envs,
@@ -173,7 +183,7 @@ def run_training(
             trust=trust,
             outputs=outputs,
             callbacks=[live],
-            on_begin=live.begin,
+            on_begin=begin,
         )
     if not as_json:
         _tell(console, result, live.trust)
@@ -196,7 +206,7 @@ def _tell(console: Console, result: TrainResult, trust: str) -> None:
         console.print(f"Plot:    {literal(str(plot))}", soft_wrap=True)
     cursus = command_name()
     run = literal(str(result.run))
-    for index, command in enumerate((f"evaluate {run}{trust}", f"watch {run}{trust}", f"explain {run}")):
+    for index, command in enumerate((f"evaluate {run}{trust}", f"watch {run}{trust}", f"explain {run}", f"serve {run}")):
         console.print(f"{'         ' if index else 'Next:    '}{cursus} {command}", soft_wrap=True)
 
 

@@ -110,9 +110,9 @@ def holds_run(folder: RunFolder) -> bool:
         return False
     if any(checkpoint.holds_student(path) for path in found) or not folder.events.exists():
         return True
-    if checkpoint.position_of(found[-1]) > next_number(folder.events):  # the record is lost
+    if any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True, whole=False)):
         return True
-    return any(event["event"] not in _UNUSED for event in _parsed(folder.events, damaged=True, whole=False))
+    return checkpoint.position_of(found[-1]) > next_number(folder.events)  # the record is lost
 
 
 def valid_spans(folder: RunFolder) -> list[range]:
@@ -203,19 +203,19 @@ class EventTail:
         self._begin()
 
     def _begin(self) -> None:
-        self._at, self._size, self._file_id = 0, 0, (0, 0)
+        self._at, self._size, self._file_id, self._at_end = 0, 0, (0, 0), False
         self._spans = valid_spans(self._folder) if self._folder.events.exists() else [range(sys.maxsize)]
 
     @property
     def progress(self) -> float:
-        """How much of the file was read, in [0, 1]."""
-        return self._at / self._size if self._size else 1.0
+        """How much of the file was read, in [0, 1]: 1 after a call that came to the end of what was written."""
+        return 1.0 if self._at_end else self._at / max(self._size, 1)
 
     def read(self, most_bytes: int = 1 << 20) -> list[dict[str, Any]]:
         """The next events, of about so many bytes; none if there is nothing new.
 
         Args:
-            most_bytes: how much is read, at least one line (default 1,048,576).
+            most_bytes: how much is read of lines and columns together, at least one line (default 1,048,576).
         """
         try:
             with open_regular(self._folder.events) as file, columns.ColumnReader(self._folder.columns) as reader:
@@ -224,21 +224,25 @@ class EventTail:
                     return self._restart()
                 self._size, self._file_id = found.st_size, (found.st_dev, found.st_ino)
                 file.seek(self._at)
-                return self._read(file, reader, self._at + most_bytes)
+                return self._read(file, reader, most_bytes)
         except (OSError, ValueError) as error:
             raise LedgerError(f"{self._folder.events} cannot be read: {getattr(error, 'strerror', error)}.") from error
 
-    def _read(self, file: BinaryIO, reader: columns.ColumnReader, until: int) -> list[dict[str, Any]]:
+    def _read(self, file: BinaryIO, reader: columns.ColumnReader, most_bytes: int) -> list[dict[str, Any]]:
         events = []
+        self._at_end = False
         for line in read_lines(file):
             self._at += len(line)
+            most_bytes -= len(line)
             event = _event(line)
             if event is not None and self._counts(event) and (whole := reader.expand(event)) is not None:
                 events.append(whole)
+                most_bytes -= event["columns"]["bytes"] if "columns" in event else 0
             if event is not None and self._goes_back(event):
                 return self._restart()
-            if self._at >= until:
-                break
+            if most_bytes <= 0:
+                return events
+        self._at_end = True
         return events
 
     def _counts(self, event: dict[str, Any]) -> bool:
@@ -247,7 +251,9 @@ class EventTail:
     def _goes_back(self, event: dict[str, Any]) -> bool:
         """Whether it is a resume that was not there yet when all began, and supersedes what was given."""
         known = any(event["n"] == span.start for span in self._spans)
-        return event["event"] == "resume" and not known and self._counts(event) and event.get("cut", event["n"]) < event["n"]
+        if event["event"] != "resume" or known or misfit(event, {"cut": int}):
+            return False
+        return self._counts(event) and bool(event["cut"] < event["n"])
 
     def _restart(self) -> list[dict[str, Any]]:
         self.era += 1

@@ -84,10 +84,14 @@ def read_metrics(path: str | Path) -> Iterator[dict[str, float]]:
             path
         ) as file:  # a last line that is still being written, or torn, is repaired when it is opened again
             for number, line in enumerate(read_lines(file), start=1):
-                row = _parsed(line, path, number)
-                yield {name: math.nan if value is None else value for name, value in row.items()}
+                yield parsed_row(line, path, number)
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path} cannot be read: {getattr(error, 'strerror', error)}.") from error
+
+
+def parsed_row(line: bytes, path: Path, number: int | None = None) -> dict[str, float]:
+    """The row in a `line` of the file at `path`, by its `number` in messages; what was not finite is NaN."""
+    return {name: math.nan if value is None else value for name, value in _parsed(line, path, number).items()}
 
 
 def _parsed(line: bytes, path: Path, number: int | None = None) -> dict[str, Any]:
