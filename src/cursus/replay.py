@@ -216,7 +216,7 @@ def what_if(run: str | Path, settings: Sequence[str]) -> list[Visit]:
 
 
 def _outcome(
-    curriculum: Staged, index: int, entered: dict[str, bool], demotions: int, seen: list[tuple[int, bool]]
+    curriculum: Staged, index: int, entered: dict[str, bool], demotions: int, seen: list[tuple[int, float]]
 ) -> tuple[str, int | None, str]:
     """How a visit ends under this curriculum's gate, after how many episodes, and why. Graduating does not end a visit.
 
@@ -258,15 +258,15 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
     yield stage, entered, "graduation" if graduated else "stay"
 
 
-def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[int, list[tuple[int, bool]]]:
+def _results_by_visit(run: str | Path, config: dict[str, Any], curriculum: Staged) -> dict[int, list[tuple[int, float]]]:
     """For every visit the stages and results of the episodes that were drawn during it, in ticket order."""
-    results: dict[int, list[tuple[int, bool]]] = {}
+    results: dict[int, list[tuple[int, float]]] = {}
     for event, released in _walk(run, config):
         if released is None:
             continue
         with _understood(event, run):
             visits, stages = curriculum.visit_of(released.tag)
-            rows = zip(visits.tolist(), stages.tolist(), released.success.tolist(), strict=True)
+            rows = zip(visits.tolist(), stages.tolist(), released.rates.tolist(), strict=True)
             for visit, stage, success in rows:
                 results.setdefault(visit, []).append((stage, success))
     return results

@@ -74,8 +74,11 @@ class _Wealth:
         self.lose = [(1 - alternative) / (1 - rate) for alternative in rates]
         self.bets = [0.0] * len(_STAKES)
 
-    def play(self, success: bool, stake: float, power: float) -> None:
-        factors = self.win if success else self.lose
+    def play(self, success: float, stake: float, power: float) -> None:
+        if 0 < success < 1:  # between what is won and what is lost: fair too, whatever the share scatters like
+            factors = [success * win + (1 - success) * lose for win, lose in zip(self.win, self.lose, strict=True)]
+        else:
+            factors = self.win if success else self.lose
         if power != 1.0:
             factors = [factor**power for factor in factors]
         self.bets = [
@@ -111,7 +114,7 @@ class _EProcessEvidence(Evidence):
         self._against = None if self._demote is None else _Wealth(self._demote, towards=0.0)
         self._runs = None if gate.independent else Runs(1)  # the correlation alone
 
-    def _weigh(self, success: bool) -> None:
+    def _weigh(self, success: float) -> None:
         stake, power = _stake(self.count - 1), self._power()
         self._for.play(success, stake, power)
         if self._against is not None:
