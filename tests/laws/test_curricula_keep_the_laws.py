@@ -82,6 +82,14 @@ CURRICULA = {
     ),
     "fast and slow averages": lambda: cursus.LearningProgress(10, progress=cursus.curricula.FastSlow(), focus=1.0, floor=0.2),
     "uniform": lambda: cursus.Uniform(10),
+    "distinct": lambda: cursus.curricula.Distinct(cursus.Uniform(40), batch=8),
+    "distinct, all of them": lambda: cursus.curricula.Distinct(cursus.Uniform(7), batch=7, first_pass=True),
+    "distinct, every task first": lambda: cursus.curricula.Distinct(cursus.LearningProgress(300), batch=4, first_pass=True),
+    "distinct, staged": lambda: cursus.curricula.Distinct(cursus.Staged(tasks=STAGES, gate=GATES["wilson"]), batch=1),
+    "distinct over a million": lambda: cursus.curricula.Distinct(cursus.Uniform(10**6), batch=64, first_pass=True),
+    "mixture of distinct ones": lambda: cursus.Mixture(
+        cursus.curricula.Distinct(cursus.Uniform(30), batch=5), cursus.Uniform(30), share=0.4
+    ),
     "uniform over one task": lambda: cursus.Uniform(1),
     "uniform over some": lambda: cursus.Uniform(10, ids=[2, 3, 5, 7]),
     "uniform over a box": lambda: cursus.Uniform(cursus.tasks.Box([0, 0, 0], [1, 2, 3])),

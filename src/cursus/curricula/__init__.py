@@ -3,6 +3,7 @@
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
 from cursus.curricula.continuous import ADR, ALPGMM, CURROT, RIAC, CovarGMM, Regions
+from cursus.curricula.distinct import Distinct
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -55,6 +56,7 @@ __all__ = [
     "Bidirectional",
     "CovarGMM",
     "Curriculum",
+    "Distinct",
     "EProcess",
     "Evidence",
     "ExpectedGain",
