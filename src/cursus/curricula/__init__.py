@@ -22,6 +22,7 @@ from cursus.curricula.progress import (
     Scatter,
     Trend,
 )
+from cursus.curricula.prompts import Prompts, quantile_labels
 from cursus.curricula.reverse import ReverseCurriculum
 from cursus.curricula.staged import (
     AdaptiveMixing,
@@ -77,6 +78,7 @@ __all__ = [
     "Pool",
     "Practice",
     "Progress",
+    "Prompts",
     "Regions",
     "Rehearsal",
     "ReverseCurriculum",
@@ -89,4 +91,5 @@ __all__ = [
     "Verdict",
     "Wilson",
     "Window",
+    "quantile_labels",
 ]

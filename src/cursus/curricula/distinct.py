@@ -27,6 +27,7 @@ from cursus.types import (
 )
 
 _TAGS = TagLayout(own=2)  # 1 where the task was drawn here; the rest is the tag of the curriculum
+_OWN = -1
 _ATTEMPTS = 32
 _ROUNDS = 4
 
@@ -77,28 +78,28 @@ class Distinct(Curriculum):
         if size and self._draws == 0 and self._first_pass:
             self._key = int(rng.row(0, attempt=_ATTEMPTS + 1).integers(1 << 62)[0])
         passed = min(max(self.tasks.size - self._draws, 0), size) if self._first_pass else 0
-        tasks, tags = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        tasks[:passed] = self._in_order(self._draws + np.arange(passed))
-        tags[:passed] = _TAGS.pack(1, rest=0)
-        for row in range(passed):
-            self._note(int(tasks[row]))
+        drawn = [(task, _OWN) for task in self._in_order(self._draws + np.arange(passed)).tolist()]
+        for task, _ in drawn:
+            self._note(task)
         attempts = _Attempts(self._curriculum, rng)
-        for row in range(passed, size):
-            tasks[row], tags[row] = self._draw(attempts, row)
-        return Draw(tasks, tags)
+        drawn += [self._draw(attempts, row) for row in range(passed, size)]
+        tasks, tags = np.array(drawn, dtype=np.int64).reshape(-1, 2).T
+        own = tags == _OWN
+        return Draw(tasks.copy(), _TAGS.pack(own.astype(np.int64), rest=np.where(own, 0, tags)))
 
     def _draw(self, attempts: _Attempts, row: int) -> tuple[int, int]:
+        """Task and tag of a ticket; the tag is `_OWN` where the task was not drawn by the curriculum."""
         if self._draws % self._batch == 0:
             self._drawn.clear()
         for attempt in range(_ATTEMPTS):
             task, tag = attempts.draw(row, attempt)
             if task not in self._drawn:
                 self._note(task)
-                return task, int(_TAGS.pack(0, rest=tag))
+                return task, tag
         while task in self._drawn:
             task = (task + 1) % self.tasks.size
         self._note(task)
-        return task, int(_TAGS.pack(1, rest=0))
+        return task, _OWN
 
     def _note(self, task: int) -> None:
         if self._draws % self._batch == 0:
