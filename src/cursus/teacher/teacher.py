@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from cursus._text import html
 from cursus.curricula import Curriculum
-from cursus.curricula.base import check_is_curriculum
+from cursus.curricula.base import check_is_curriculum, take
 from cursus.errors import ResultError, SettingsError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, holds_run
@@ -559,6 +559,21 @@ class Teacher:
         self._act.check()
         self._saved = self._book.counts.assigned
         return self._journal.save(self._settings, self._curriculum.state(), list(self._decisions), caller_state)
+
+    def state(self) -> Tree:
+        """Tickets and curriculum, as a checkpoint holds them: for who saves them elsewhere, and records nothing."""
+        self._act.check()
+        return {"tickets": self._book.state(), "curriculum": self._curriculum.state()}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a `state`; refused where a run is recorded, as `Teacher.resume` is for that."""
+        if self.run is not None:
+            raise SettingsError(f"{self.run} is recorded: go back in it with Teacher.resume(curriculum, run, at=…).")
+        with self._act:
+            tickets, curriculum = take(state, "tickets", "curriculum")
+            self._act.begin()
+            self._book.load(tickets)
+            self._curriculum.load(curriculum)
 
     def checkpoint_if_due(self) -> None:
         """Save a cut without a student if many episodes began since the last one: whoever goes forward is there in seconds."""
