@@ -49,7 +49,7 @@ def reward(prompts: list[str], trainer_state: Any, **_: Any) -> list[float]:
 
 
 def tokenizer() -> Any:
-    plain = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="<unk>"))
+    plain = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
     plain.pre_tokenizer = pre_tokenizers.Whitespace()
     special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
     return PreTrainedTokenizerFast(tokenizer_object=plain, padding_side="left", **special)
