@@ -39,11 +39,14 @@ class World:
 
 
 WORLDS = (
+    World("600, all can be learned", 600),
+    World("600, all can be learned, no labels", 600, labels="none"),
     World("600, a third impossible", 600, impossible=1 / 3),
     World("600, noisy", 600, flips=1 / 6, impossible=1 / 6),
     World("600, noisy, by source", 600, flips=1 / 6, impossible=1 / 6, labels="sources"),
     World("600, a third impossible, no labels", 600, impossible=1 / 3, labels="none"),
     World("600, noisy, no labels", 600, flips=1 / 6, impossible=1 / 6, labels="none"),
+    World("3,000, very noisy", 3_000, flips=0.3, impossible=0.1),
     World("60,000, a third impossible", 60_000, impossible=1 / 3),
     World("60,000, noisy", 60_000, flips=1 / 6, impossible=1 / 6),
     World("60,000, noisy, by source", 60_000, flips=1 / 6, impossible=1 / 6, labels="sources"),

@@ -33,8 +33,11 @@ _PATIENCE = 3.0  # groups that a prompt of a medium level may bring without risi
 _LABEL_PATIENCE = 150.0  # the same for a label
 _DRIFT, _RISEN = 0.02, 4.0  # of the sum of rises of a label: what is expected of chance, and what is none
 _MEAN_PACE, _SIGNAL_PACE, _FIRST_PACE = 0.02, 0.15, 0.05
+_LEVELS, _YIELD_PACE, _FIRST_YIELD = 8, 0.01, 0.05  # levels of prompts, of which each learns how much a group makes it rise
+_YIELDS, _LEAST_YIELD = 0.03, 0.03  # from such a rise on, prompts of a level are trusted; and how little the others are
 _LEAST, _LEAST_SIGNAL = 1e-4, 0.02
 _EDGE, _KNOWN = 0.05, 32.0  # a prompt is called impossible or mastered within the edge, after so many trials
+_RENEWED = 4  # blocks, or parts of what is known, after which all weights are renewed
 _NAMED = 5
 _TRIALS, _LEVEL, _BASE, _STALLED = range(4)  # rows of the notes on prompts
 _LOOKS, _FIRST, _RESULTS, _MEAN, _SIGNAL, _STILL, _RISE = range(7)  # numbers of a label
@@ -52,7 +55,8 @@ class Prompts(Curriculum):
 
     **A prompt second.** Its own results count as soon as there are some; before, those of its label. What was not drawn yet
     weighs as the label, what never or always succeeds next to nothing, and so does what has been of a medium level for some
-    groups without rising: noise. These three are named by `explain`.
+    groups without rising: noise. These three are named by `explain`. How far a level is trusted at first is learned from all
+    prompts: where those of a medium level hardly ever rise, most are noise.
 
     All results of one ticket are one result, the share of its trials that succeeded (`Teacher.report(successes=…, trials=…)`).
     Draws and results cost O(log n). They are looked at in blocks of 64.
@@ -100,7 +104,9 @@ class Prompts(Curriculum):
         self._tried, self._untried = SumTree(size), SumTree(size)
         self._untried.set_all(np.ones(size))
         self._waiting: list[tuple[int, float, float]] = []  # results of a block that has begun: prompt, share, trials
-        self._results = 0
+        self._yields = [_FIRST_YIELD] * _LEVELS
+        self._known: list[int] = []  # prompts that have brought results
+        self._results = self._renewed = 0
         self._leading = -1
         self._share_out()
 
@@ -192,7 +198,12 @@ class Prompts(Curriculum):
         for row in zip(*(column.tolist() for column in columns), strict=True):
             self._enter_label(*row)
         self._waiting = []
-        self._weigh(np.unique(tasks))
+        self._known += np.unique(tasks[np.isnan(expected)]).tolist()
+        if self._results >= self._renewed:
+            self._renewed = self._results + max(_RENEWED * _BLOCK, len(self._known) // _RENEWED)
+            self._weigh(np.array(self._known, dtype=np.int64))
+        else:
+            self._weigh(np.unique(tasks))
         self._share_out()
 
     def _enter(self, tasks: IntArray, rates: FloatArray, trials: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -217,6 +228,9 @@ class Prompts(Curriculum):
             account[_LOOKS] += 1
             expected = account[_FIRST] if account[_LOOKS] > 1 else rate
             account[_FIRST] += max(1.0 / account[_LOOKS], _FIRST_PACE) * (rate - account[_FIRST])
+        else:
+            level = min(int(expected * _LEVELS), _LEVELS - 1)
+            self._yields[level] += worth * _YIELD_PACE * (rate - expected - self._yields[level])
         account[_RESULTS] += 1
         account[_MEAN] += max(1.0 / account[_RESULTS], _MEAN_PACE) * (rate - account[_MEAN])
         account[_SIGNAL] += max(1.0 / account[_RESULTS], _SIGNAL_PACE) * (signal - account[_SIGNAL])
@@ -237,7 +251,9 @@ class Prompts(Curriculum):
         known = np.minimum(seen, _MEMORY + _GROUP)
         mean = (known * level + _PRIOR * usual) / (known + _PRIOR)
         learnable = 4.0 * mean * (1.0 - mean) / (1.0 + (stalled / _PATIENCE) ** 2)
-        weight: FloatArray = np.maximum(learnable**2, _LEAST)
+        rises = np.clip(np.array(self._yields) / _YIELDS, _LEAST_YIELD, 1.0)
+        levels = np.minimum((level * _LEVELS).astype(np.int64), _LEVELS - 1)
+        weight: FloatArray = np.maximum(learnable**2 * rises[levels], _LEAST)
         return weight
 
     def _share_out(self) -> None:
@@ -358,17 +374,19 @@ class Prompts(Curriculum):
             "weights": self._tried.weights.copy(),
             "labels": np.array(self._labels),
             "waiting": waiting,
+            "yields": np.array(self._yields),
             "results": self._results,
+            "renewed": self._renewed,
             "leading": self._leading,
         }
 
     def load(self, state: Tree) -> None:
         """Continue from a state over as many prompts and labels."""
-        notes, weights, labels, waiting, results, leading = take(
-            state, "notes", "weights", "labels", "waiting", "results", "leading"
+        notes, weights, labels, waiting, yields, results, renewed, leading = take(
+            state, "notes", "weights", "labels", "waiting", "yields", "results", "renewed", "leading"
         )
-        shapes = [np.shape(notes), np.shape(weights), np.shape(labels)]
-        expected = [self._notes.shape, (self.tasks.size,), (len(self._names), len(_NEW_LABEL))]
+        shapes = [np.shape(notes), np.shape(weights), np.shape(labels), np.shape(yields)]
+        expected = [self._notes.shape, (self.tasks.size,), (len(self._names), len(_NEW_LABEL)), (_LEVELS,)]
         if shapes != expected or np.shape(waiting)[1:] != (3,) or len(waiting) >= _BLOCK:
             raise StateError(f"this state holds arrays of the shapes {shapes}, expected {expected}: it is of other settings.")
         self._notes[:] = notes
@@ -376,7 +394,9 @@ class Prompts(Curriculum):
         self._untried.set_all((self._notes[_TRIALS][self._order] == 0).astype(np.float64))
         self._labels = np.asarray(labels, dtype=np.float64).tolist()
         self._waiting = [(int(task), rate, trials) for task, rate, trials in np.asarray(waiting).tolist()]
-        self._results, self._leading = int(results), int(leading)
+        self._yields = np.asarray(yields, dtype=np.float64).tolist()
+        self._known = np.flatnonzero(self._notes[_TRIALS]).tolist()
+        self._results, self._renewed, self._leading = int(results), int(renewed), int(leading)
         self._share_out()
 
     def settings(self) -> Mapping[str, Any]:
