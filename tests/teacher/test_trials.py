@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import cursus
 from cursus.analysis import RunHistory
 from cursus.curricula import Curriculum
-from cursus.errors import ResultError
+from cursus.errors import ResultError, SettingsError
 from cursus.metrics import CurriculumStatistics
 from cursus.replay import released_episodes
 from cursus.runs import read_events
-from cursus.runs.checkpoint import encode
+from cursus.runs.checkpoint import decode, encode
 from cursus.types import Decision, Episodes
 
 SIZES = [2, 3_000]  # as lines of text, and as binary columns
@@ -296,3 +296,26 @@ def test_few_clusters_of_many_trials_do_not_promote(gate: cursus.Gate) -> None:
         known = rng.random(60) < 0.6
         promoted += any(evidence.add(float(each)).value == "promote" for each in known)
     assert promoted <= 0.05 * 300
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_teacher_without_a_run_goes_back_to_a_state(name: str) -> None:
+    make = MAKERS[name]
+    with cursus.Teacher(make(), seed=5) as teacher:
+        practise(teacher, range(40))
+        held = teacher.assign(range(3))
+        state = decode(encode(teacher.state()))
+        teacher.withdraw(held.tickets)
+        expected = [held.tasks.tolist()]
+        teacher.load(state)
+        again = teacher.assign(range(3))
+        assert again.tickets.tolist() == held.tickets.tolist()
+        assert [again.tasks.tolist()] == expected
+        teacher.load(state)
+        assert encode(teacher.state()) == encode(state)
+
+
+def test_a_state_is_not_loaded_into_a_run_that_is_recorded(tmp_path: Path) -> None:
+    with cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run") as teacher:
+        with pytest.raises(SettingsError, match="Teacher.resume"):
+            teacher.load(teacher.state())

@@ -103,6 +103,7 @@ class Prompts(Curriculum):
         self._labels: list[list[float]] = [list(_NEW_LABEL) for _ in names]
         self._tried, self._untried = SumTree(size), SumTree(size)
         self._untried.set_all(np.ones(size))
+        self._left = self._sizes.copy()  # prompts of each label that were not tried
         self._waiting: list[tuple[int, float, float]] = []  # results of a block that has begun: prompt, share, trials
         self._yields = [_FIRST_YIELD] * _LEVELS
         self._known: list[int] = []  # prompts that have brought results
@@ -198,7 +199,10 @@ class Prompts(Curriculum):
         for row in zip(*(column.tolist() for column in columns), strict=True):
             self._enter_label(*row)
         self._waiting = []
-        self._known += np.unique(tasks[np.isnan(expected)]).tolist()
+        new = tasks[np.isnan(expected)]
+        self._known += new.tolist()
+        np.subtract.at(self._left, self._which[new], 1)
+        self._untried.set(self._place[new], np.zeros(len(new)))
         if self._results >= self._renewed:
             self._renewed = self._results + max(_RENEWED * _BLOCK, len(self._known) // _RENEWED)
             self._weigh(np.array(self._known, dtype=np.int64))
@@ -241,9 +245,7 @@ class Prompts(Curriculum):
 
     def _weigh(self, tasks: IntArray) -> None:
         """Weigh prompts that have brought results."""
-        places = self._place[tasks]
-        self._tried.set(places, self._weight_of(tasks))
-        self._untried.set(places, np.zeros(len(tasks)))
+        self._tried.set(self._place[tasks], self._weight_of(tasks))
 
     def _weight_of(self, tasks: IntArray) -> FloatArray:
         seen, level, _, stalled = self._notes[:, tasks].astype(np.float64)
@@ -265,9 +267,9 @@ class Prompts(Curriculum):
         self._ends = np.cumsum(self._shares)
         mean = accounts[:, _MEAN]
         self._untried_weight = np.maximum((4.0 * mean * (1.0 - mean)) ** 2, _LEAST)
-        self._tried_before, self._untried_before = (tree.before(self._bounds) for tree in (self._tried, self._untried))
-        untried = np.diff(self._untried_before) * self._untried_weight
-        self._mass = np.stack([np.diff(self._tried_before), untried])
+        self._tried_before = self._tried.before(self._bounds)
+        self._untried_before = np.concatenate([[0.0], np.cumsum(self._left)])
+        self._mass = np.stack([np.diff(self._tried_before), self._left * self._untried_weight])
 
     # ---- telling
 
@@ -392,6 +394,7 @@ class Prompts(Curriculum):
         self._notes[:] = notes
         self._tried.set_all(np.asarray(weights))
         self._untried.set_all((self._notes[_TRIALS][self._order] == 0).astype(np.float64))
+        self._left = np.bincount(self._which[self._notes[_TRIALS] == 0], minlength=len(self._names))
         self._labels = np.asarray(labels, dtype=np.float64).tolist()
         self._waiting = [(int(task), rate, trials) for task, rate, trials in np.asarray(waiting).tolist()]
         self._yields = np.asarray(yields, dtype=np.float64).tolist()
