@@ -316,6 +316,8 @@ def test_a_teacher_without_a_run_goes_back_to_a_state(name: str) -> None:
 
 
 def test_a_state_is_not_loaded_into_a_run_that_is_recorded(tmp_path: Path) -> None:
-    with cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run") as teacher:
-        with pytest.raises(SettingsError, match="Teacher.resume"):
-            teacher.load(teacher.state())
+    with (
+        cursus.Teacher(cursus.Uniform(3), run=tmp_path / "run") as teacher,
+        pytest.raises(SettingsError, match="Teacher.resume"),
+    ):
+        teacher.load(teacher.state())
