@@ -37,6 +37,9 @@ class EProcess(Gate):
     with the lag-1 correlation ρ of the results before it. That only makes bets smaller, so the promise stays (Jensen's
     inequality). How much it helps is measured (`benchmarks/gates.py`), not promised.
 
+    Where a ticket stands for several trials, the bet is on the share of them that succeeded, as one result: what it pays lies
+    between success and failure in proportion, which is fair for any results between 0 and 1 with that mean.
+
     Half of the coin is staked at once. The rest is staked little by little, so that at every episode a new bet
     begins: a learner who fails for a thousand episodes and then improves is still found. All bets that ever began
     are one running sum: with stakes `w_t` that add up to 1, `E_t = (E_{t-1} + w_t) · L(x_t)` is the wealth of them all.

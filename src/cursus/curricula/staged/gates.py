@@ -259,6 +259,9 @@ class Wilson(Gate):
     The default confidence is chosen for a look after every episode: at a true rate of 0.70 and a threshold of 0.80,
     fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and a learner at 0.90 waits about 75.
 
+    Where a ticket stands for several trials, the share of them that succeeded is one result. It scatters at most as much as a
+    success with that probability, so that the bound is on the safe side.
+
     Successes that come in runs say less than independent ones. From the lag-1 correlation ρ of the results in ticket order,
     (1 + ρ) / (1 − ρ) of them count as one, and the bound must hold for the last `window` results *and* for so many times more,
     up to `4 · window`, as if they were that many fewer. This is an estimate, not a guarantee: `benchmarks/gates.py`.
