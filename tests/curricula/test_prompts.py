@@ -98,8 +98,9 @@ def test_a_prompt_counts_by_its_own_results_the_more_the_more_trials_they_have()
     everything = Draw.untagged(np.arange(64))
     won = np.where(np.arange(64) == 0, 0, 1)
     few.update(groups(everything, won, 2))
-    many.update(groups(everything, 16 * won, 32))
-    assert few.weights()[0] / few.weights()[1] > 3 * many.weights()[0] / many.weights()[1]
+    many.update(groups(everything, 8 * won, 16))
+    first = np.array([0])
+    assert few.progress_of(first)[0] > 3 * many.progress_of(first)[0]
 
 
 def test_evenly_draws_the_prompts_of_a_label_alike() -> None:

@@ -29,7 +29,7 @@ _GROUP = 8.0  # trials that are counted as one result of a usual size
 _MEMORY = 16.0  # trials; a new group of 8 counts for a third
 _PRIOR = 0.8  # trials' worth of what its label brings, in the record of a prompt
 _ROSE, _FELL = 0.2, 0.35  # by so much the level of a prompt has moved
-_PATIENCE = 3.0  # groups that a prompt of a medium level may bring without rising
+_PATIENCE, _NOISE = 3.0, 6.0  # groups of a medium level without a rise, until a prompt weighs less and is called noise
 _LABEL_PATIENCE = 150.0  # the same for a label
 _DRIFT, _RISEN = 0.02, 4.0  # of the sum of rises of a label: what is expected of chance, and what is none
 _MEAN_PACE, _SIGNAL_PACE, _FIRST_PACE = 0.02, 0.15, 0.05
@@ -305,7 +305,7 @@ class Prompts(Curriculum):
         ids = np.arange(self.tasks.size) if tasks is None else tasks
         seen, level, _, stalled = self._notes[:, ids]
         known = seen >= _KNOWN
-        noise = known & (stalled > 2 * _PATIENCE)
+        noise = known & (stalled > _NOISE)
         found = (known & (level < _EDGE), known & (level > 1.0 - _EDGE), noise & (level >= _EDGE) & (level <= 1.0 - _EDGE))
         return {name: ids[rows] for name, rows in zip(_CLASSES, found, strict=True)}
 
