@@ -7,9 +7,10 @@ READY := $(VENV)/.ready
 PUFFER := .venv-pufferlib
 RAY := .venv-ray
 MJLAB := .venv-mjlab
+TRL := .venv-trl
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format browser pufferlib ray mjlab bench clean
+.PHONY: help setup demo test quick check format browser pufferlib ray mjlab trl bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -75,6 +76,16 @@ mjlab:  ## test the curriculum term in an environment of mjlab, in a virtual env
 		--editable ".[agents]" mjlab pytest pytest-timeout hypothesis
 	@$(MJLAB)/bin/python -m pytest tests/adapters/test_mjlab.py
 
+trl: $(TRL)/.ready  ## test the adapter of TRL in a virtual environment of its own
+	@$(TRL)/bin/python -m pytest tests/adapters/test_trl_adapter.py
+
+$(TRL)/.ready: pyproject.toml constraints.txt
+	@test -x $(TRL)/bin/python || $(PYTHON) -m venv $(TRL)
+	@$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[trl]" hypothesis pytest pytest-timeout
+	@touch $(TRL)/.ready
+
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
 	@$(BIN)/python benchmarks/teacher.py
@@ -89,10 +100,11 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/remote.py
 	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/simulator.py
+	@$(BIN)/python benchmarks/prompts.py
 	@$(BIN)/python benchmarks/hockey.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps pufferlib-core==3.0.23
 	@$(BIN)/python benchmarks/vector.py
 	@$(BIN)/python benchmarks/sb3.py
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) $(PUFFER) $(RAY) $(MJLAB) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PUFFER) $(RAY) $(MJLAB) $(TRL) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

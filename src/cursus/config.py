@@ -34,7 +34,7 @@ Types: TypeAlias = Mapping[str, Any]
 
 _LONGEST_RANGE = 1 << 24
 _NOT_BUILT = {"Axis", "Curriculum", "Evidence", "Gate", "Level", "Mixing", "Progress", "Task", "TaskGenerator", "TaskSpace"}
-_NOT_BUILT |= {"TaskSpaceLike", "Verdict", "task_space"}
+_NOT_BUILT |= {"TaskSpaceLike", "Verdict", "quantile_labels", "task_space"}
 
 TYPES: Types = {
     "range": range,

@@ -17,6 +17,7 @@ from cursus.errors import SettingsError
 from cursus.types import BoolArray, FloatArray, IntArray, Tree
 
 _TOP_BITS, _UNIT = np.uint64(11), 2.0**-53
+_COLUMNS_APART = 64  # where another attempt at a draw begins to read
 _WORDS_PER_BLOCK = 4  # Philox4x64 gives four 64-bit words for each value of its counter
 
 
@@ -113,6 +114,24 @@ class TicketStream:
         for part, mask in zip(parts, (~chosen, chosen), strict=True):
             part._rows = rows[mask]
         return parts
+
+    def again(self, attempt: int) -> TicketStream:
+        """A stream for the same tickets that starts here, or, in a later `attempt`, at columns that no earlier one reads."""
+        other = copy(self)
+        if attempt:
+            other._column = (self._column // _COLUMNS_APART + attempt) * _COLUMNS_APART
+        return other
+
+    def row(self, row: int, *, attempt: int = 0) -> TicketStream:
+        """The same for one ticket, the one in this `row`."""
+        other = self.again(attempt)
+        other._first = self._first + (row if self._rows is None else int(self._rows[row]))
+        other._count, other._rows = 1, None
+        index = other._column % _WORDS_PER_BLOCK
+        if index:  # in the middle of a block
+            other._words = other._source.read(other._first, 1, other._column // _WORDS_PER_BLOCK)
+        other._numbers = None
+        return other
 
     def uniform(self) -> FloatArray:
         """The next column: one number in [0, 1) per ticket."""

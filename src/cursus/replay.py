@@ -19,7 +19,7 @@ from cursus.randomness import TicketStream
 from cursus.runs import RunFolder, checked_decision, read_decisions, read_events
 from cursus.teacher.resume import ON_RESUME, changed_settings, enter, load_curriculum, scores_of
 from cursus.teacher.tickets import TicketBook
-from cursus.types import BoolArray, Decision, Episodes
+from cursus.types import BoolArray, Decision, Episodes, FloatArray
 
 FreshCurriculum: TypeAlias = Curriculum | type[Curriculum] | Callable[[], Curriculum]
 """A curriculum that has seen nothing yet; a class of your own, which is given the settings that the run recorded; or a function
@@ -239,7 +239,7 @@ class _RecordedVisit:
     ended: str
     demotions: int
     stages: NDArray[np.int32]
-    success: BoolArray
+    success: BoolArray | FloatArray
     after: int | None = None
 
     def episodes(self, curriculum: Staged) -> int:
@@ -287,14 +287,14 @@ def _visits(run: str | Path, curriculum: Staged) -> Iterator[tuple[str, dict[str
     yield stage, entered, "graduation" if graduated else "stay"
 
 
-_NO_RESULTS: tuple[NDArray[np.int32], BoolArray] = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=bool))
+_NO_RESULTS: tuple[NDArray[np.int32], BoolArray | FloatArray] = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=bool))
 
 
 def _results_by_visit(
     run: str | Path, config: dict[str, Any], curriculum: Staged
-) -> dict[int, tuple[NDArray[np.int32], BoolArray]]:
+) -> dict[int, tuple[NDArray[np.int32], BoolArray | FloatArray]]:
     """For every visit the stages and results of the episodes that were drawn during it, in ticket order."""
-    parts: dict[int, list[tuple[NDArray[np.int32], BoolArray]]] = {}
+    parts: dict[int, list[tuple[NDArray[np.int32], BoolArray | FloatArray]]] = {}
     for event, released in _walk(run, config):
         if released is None or not len(released):
             continue
@@ -302,7 +302,7 @@ def _results_by_visit(
             visits, stages = curriculum.visit_of(released.tag)
             for visit in np.unique(visits).tolist():
                 own = visits == visit
-                parts.setdefault(visit, []).append((stages[own].astype(np.int32), released.success[own]))
+                parts.setdefault(visit, []).append((stages[own].astype(np.int32), released.rates[own]))
     return {
         visit: (np.concatenate([stages for stages, _ in found]), np.concatenate([success for _, success in found]))
         for visit, found in parts.items()

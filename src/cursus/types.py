@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -58,21 +58,45 @@ class Episodes:
     env: IntArray
     """The index of the environment."""
     success: BoolArray
-    """Whether the task was solved."""
+    """Whether the task was solved; of several trials, in more than half of them."""
     returns: FloatArray
     """The sum of rewards."""
     length: IntArray
     """The number of environment steps."""
     score: FloatArray
-    """How well it went, as learning progress reads it; 0 or 1 (the success) unless an environment gives finer ones."""
+    """How well it went, as learning progress reads it; `rates` unless an environment gives finer ones."""
     outcome: NDArray[np.int8]
     """How the episode reached the curriculum, see `Outcome`."""
+    successes: IntArray | None = None
+    """How many of its `trials` succeeded; None where every episode is one trial."""
+    trials: IntArray | None = None
+    """How often the task was tried under this ticket, at least once; None where every episode is one trial."""
 
     def __len__(self) -> int:
         return len(self.ticket)
 
     def __getitem__(self, rows: slice | BoolArray | IntArray) -> Episodes:
-        return Episodes(*(getattr(self, column.name)[rows] for column in fields(self)))
+        columns: list[Any] = [getattr(self, column.name) for column in fields(self)]
+        chosen: list[Any] = [None if column is None else column[rows] for column in columns]
+        return Episodes(*chosen)
+
+    @property
+    def rates(self) -> BoolArray | FloatArray:
+        """The share of its trials in which each task was solved: `success` itself where every episode is one trial.
+
+        The trials of one ticket are one cluster: the same task, the same policy, one moment. So however many there are, this is
+        one result between 0 and 1 and not many results.
+        """
+        return self.success if self.trials is None or self.successes is None else rate_of(self.successes, self.trials)
+
+    @classmethod
+    def joined(cls, batches: Sequence[Episodes]) -> Episodes:
+        """One or more `batches` as one."""
+        columns: list[Any] = [np.concatenate([getattr(batch, each.name) for batch in batches]) for each in fields(cls)[:-2]]
+        if any(batch.trials is not None for batch in batches):
+            columns.append(np.concatenate([_or_else(batch.successes, batch.success) for batch in batches]))
+            columns.append(np.concatenate([_or_else(batch.trials, np.ones(len(batch))) for batch in batches]))
+        return cls(*columns)
 
     def with_tags(self, tags: IntArray) -> Episodes:
         """The same episodes under other `tags`."""
@@ -108,6 +132,19 @@ class Episodes:
             score=won.astype(np.float64),
             outcome=np.zeros(n, dtype=np.int8),
         )
+
+
+_UNIT = 2.0**32
+
+
+def rate_of(successes: IntArray, trials: IntArray) -> FloatArray:
+    """Successes per trial, as multiples of 2**-32: their sums are exact, in whichever order they are added."""
+    rates: FloatArray = np.round(successes / trials * _UNIT) / _UNIT
+    return rates
+
+
+def _or_else(column: IntArray | None, other: NDArray[Any]) -> IntArray:
+    return other.astype(np.int64) if column is None else column
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ class _Measured:
         if self.measure == "evaluation":
             steps, rates = history.evaluations()
             return np.interp(self.grid, steps, rates), float(np.interp(self.budget, steps, rates))
-        along, won = history.along(self.over), history.episodes.success
+        along, won = history.along(self.over), history.episodes.rates
         inside = along <= self.budget
         parts = np.clip(np.searchsorted(self.grid, along[inside], side="left"), 0, _POINTS - 1)
-        counts, wins = (np.bincount(chosen, minlength=_POINTS) for chosen in (parts, parts[won[inside]]))
+        counts, wins = (np.bincount(parts, weights=each, minlength=_POINTS) for each in (None, won[inside]))
         known = counts > 0
         rates = np.interp(self.grid, self.grid[known], wins[known] / counts[known]) if known.any() else np.zeros(_POINTS)
         last = won[inside][along[inside] > (1 - _LAST_SHARE) * self.budget]

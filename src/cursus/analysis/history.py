@@ -58,9 +58,7 @@ class RunHistory:
         self.config = RunFolder(run).read_config()
         """The settings of the run."""
         batches = released_episodes(run)
-        columns = Episodes.__dataclass_fields__
-        joined = {name: np.concatenate([getattr(each, name) for each in batches]) for name in columns} if batches else {}
-        self.episodes = Episodes(**joined) if joined else Episodes.of(np.zeros(0, dtype=bool))
+        self.episodes = Episodes.joined(batches) if batches else Episodes.of(np.zeros(0, dtype=bool))
         """All that were released to the curriculum, in that order."""
         self.decisions = [event for event in read_events(run) if event["event"] == "decision"]
         """The events of decisions."""

@@ -110,16 +110,23 @@ def _stage(tables: Any) -> tuple[str | None, str]:
     return None, ""
 
 
-def _tail(folder: RunFolder) -> tuple[str, list[bool]]:
+def _tail(folder: RunFolder) -> tuple[str, list[float]]:
     """The kind of the last event, and the newest results, from the end of the file alone."""
-    events, won = _last_lines(folder.events), deque[bool]()
+    events, won = _last_lines(folder.events), deque[float]()
     with ColumnReader(folder.columns) as reader:
         for event in reversed(events):
             whole = reader.expand(event) or {}
-            won.extendleft(bool(each) for each in whole.get("success", ())[: -_RECENT - 1 : -1])
+            won.extendleft(_rates(whole)[: -_RECENT - 1 : -1])
             if len(won) >= _RECENT:
                 break
     return (str(events[-1].get("event", "")) if events else ""), list(won)[-_RECENT:]
+
+
+def _rates(event: dict[str, Any]) -> list[float]:
+    """The results of an event: 0 or 1, or the share of their trials that succeeded."""
+    if "trials" in event:
+        return [won / tried for won, tried in zip(event["successes"], event["trials"], strict=True)]
+    return [float(bool(each)) for each in event.get("success", ())]
 
 
 def _last_lines(path: Path) -> list[dict[str, Any]]:

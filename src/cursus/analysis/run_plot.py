@@ -93,7 +93,7 @@ def _panels(history: RunHistory, over: Over, by: By | None) -> Iterator[Panel]:
     names, which, what = history.groups(by)
     names, which = _largest(names, which)
     bins = style.bins_of(along, len(names) if what == "label" else min(len(names), 2))  # few stages are practised at a time
-    won = history.episodes.success
+    won = history.episodes.rates
     yield f"success by {what}, with 95 % intervals", lambda axes: _draw_success(axes, won, bins, names, which), _HEIGHT
     yield f"share of each {what} in what was practised", lambda axes: _draw_shares(axes, bins, names, which), _HEIGHT
 
@@ -141,12 +141,12 @@ def _draw_signs(axes: Any, label: str, xs: FloatArray, ys: FloatArray, sign: tup
     axes.plot(xs, ys, label=label or "_", **shown)
 
 
-def _draw_success(axes: Any, won: BoolArray, bins: Bins, names: list[str], which: IntArray) -> None:
+def _draw_success(axes: Any, won: BoolArray | FloatArray, bins: Bins, names: list[str], which: IntArray) -> None:
     edges, parts = bins
     middles = (edges[1:] + edges[:-1]) / 2
     for group, (name, look) in enumerate(style.looks_of(names, in_order=True).items()):
         counts = np.bincount(parts[which == group], minlength=len(middles))
-        wins = np.bincount(parts[(which == group) & won], minlength=len(middles))
+        wins = np.bincount(parts[which == group], weights=won[which == group], minlength=len(middles))
         rates = np.where(counts > 0, wins / np.maximum(counts, 1), np.nan)
         bounds = [wilson(*pair, z_of(0.95)) if pair[1] else (np.nan, np.nan) for pair in zip(wins, counts, strict=True)]
         low, high = np.array(bounds, dtype=np.float64).T

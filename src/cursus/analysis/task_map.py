@@ -28,7 +28,7 @@ class TaskMap:
     """The values, or the lower ends of the parts, of each."""
     counts: IntArray
     """Episodes in each cell, shape `(first, second)`."""
-    wins: IntArray
+    wins: FloatArray
     """Successes among them."""
 
 
@@ -40,9 +40,8 @@ def task_map(tasks: TaskSpace, episodes: Episodes) -> TaskMap | None:
     first, second = found
     shape = (len(first.ticks), len(second.ticks))
     cells = first.places * shape[1] + second.places
-    counts, wins = (
-        np.bincount(chosen, minlength=shape[0] * shape[1]).reshape(shape) for chosen in (cells, cells[episodes.success])
-    )
+    counts = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+    wins = np.bincount(cells, weights=episodes.rates, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
     return TaskMap((first.name, second.name), (first.ticks, second.ticks), counts, wins)
 
 

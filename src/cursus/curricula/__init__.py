@@ -3,6 +3,7 @@
 from cursus.curricula.accel import ACCEL
 from cursus.curricula.base import Curriculum
 from cursus.curricula.continuous import ADR, ALPGMM, CURROT, RIAC, CovarGMM, Regions
+from cursus.curricula.distinct import Distinct
 from cursus.curricula.exp3 import EXP3S
 from cursus.curricula.league import League
 from cursus.curricula.learnability import Learnability
@@ -21,6 +22,7 @@ from cursus.curricula.progress import (
     Scatter,
     Trend,
 )
+from cursus.curricula.prompts import Prompts, quantile_labels
 from cursus.curricula.reverse import ReverseCurriculum
 from cursus.curricula.staged import (
     AdaptiveMixing,
@@ -55,6 +57,7 @@ __all__ = [
     "Bidirectional",
     "CovarGMM",
     "Curriculum",
+    "Distinct",
     "EProcess",
     "Evidence",
     "ExpectedGain",
@@ -75,6 +78,7 @@ __all__ = [
     "Pool",
     "Practice",
     "Progress",
+    "Prompts",
     "Regions",
     "Rehearsal",
     "ReverseCurriculum",
@@ -87,4 +91,5 @@ __all__ = [
     "Verdict",
     "Wilson",
     "Window",
+    "quantile_labels",
 ]

@@ -127,7 +127,7 @@ class Learnability(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Enter results, and fill the buffer anew when it is time."""
         decisions: list[Decision] = []
-        rows = zip(episodes.ticket.tolist(), episodes.task.tolist(), episodes.success.tolist(), strict=True)
+        rows = zip(episodes.ticket.tolist(), episodes.task.tolist(), episodes.rates.tolist(), strict=True)
         for ticket, task, success in rows:
             won, count = self._known.pop(task, (0.0, 0.0))
             self._known[task] = self._kept * won + success, self._kept * count + 1.0

@@ -309,7 +309,7 @@ class Phases(Curriculum):
         self._done += int(run.length.sum()) if unit == "steps" else len(run)
         if self._completed:
             return []
-        passed = self._evidence is not None and self._evidence.add(bool(run.success[-1])) is Verdict.PROMOTE
+        passed = self._evidence is not None and self._evidence.add(run.rates[-1].item()) is Verdict.PROMOTE
         if not passed and (length is None or self._done < length):
             return []
         evidence: dict[str, Any] = {"phase": phase.name, unit: self._done, "needed": length}

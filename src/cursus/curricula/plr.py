@@ -223,7 +223,7 @@ class PLR(Curriculum):
         """Score the tasks by their results, unless rollouts are scored."""
         if self.rollout_score is not None:
             return []
-        results = episodes.success if self._score == "learnability" else episodes.score
+        results = episodes.rates if self._score == "learnability" else episodes.score
         return self._enter(episodes.ticket, episodes.task, results.astype(np.float64))
 
     def update_scores(self, scores: RolloutScores) -> list[Decision]:

@@ -90,7 +90,7 @@ class CurriculumStatistics:
     def _take_results_by_label(self, table: LabelTable, episodes: Episodes) -> None:
         rows = table.rows_of(episodes.task, results=True)
         table.add("completions", rows)
-        table.average("success", "known", rows, episodes.success.astype(np.float64))
+        table.average("success", "known", rows, episodes.rates.astype(np.float64))
         finished = episodes.outcome == Outcome.FINISHED  # what a censored episode would have brought is not known
         table.average("returns", "returned", rows[finished], episodes.returns[finished])
         progress = self._curriculum.progress_of(episodes.task)

@@ -61,6 +61,10 @@ DEFINITIONS: dict[str, str] = {
     "league/snapshots": "self-play: snapshots that were taken since the run began",
     "league/rating/<name>": "self-play: the rating of a scripted player; it stays where the player is an anchor",
     "league/win_rate/<name>": "self-play: average result of the learner against that player (EMA 0.05; 1 won, 0.5 drawn)",
+    "prompts/tried": "prompts that have brought a result",
+    "prompts/impossible": "prompts that are left alone because they never succeed",
+    "prompts/mastered": "prompts that are left alone because they always succeed",
+    "prompts/noise": "prompts that are left alone because their results vary and do not rise",
     "evaluation/step": "training: the step whose weights were evaluated",
     "evaluation/score": "training: success rate over all tasks, a draw counting half; the best weights have the highest",
     "evaluation/<name>": "training: `success_rate`, `success_low`, `success_high` (95 %), `draw_rate`, `loss_rate`, "

@@ -132,7 +132,7 @@ class RemoteTeacher:
         """The result as plain values, or what is wrong with it."""
         given = None if success is None else [success], [returns], [length], None if score is None else [score]
         seat, one = self._seat, np.zeros(1, dtype=np.int64)
-        won, gained, lasted, scored = check_results(one, *given, seat.score_bounds, seat.needs)
+        won, gained, lasted, scored, *_ = check_results(one, *given, seat.score_bounds, seat.needs)
         return bool(won[0]), float(gained[0]), int(lasted[0]), None if scored is None else float(scored[0])
 
     def known(self) -> TaskSample | None:

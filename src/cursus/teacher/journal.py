@@ -9,13 +9,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cursus.errors import ResumeWarning, SettingsError
 from cursus.runs import Ledger, NullLedger
 from cursus.tasks import TaskSpace
 from cursus.teacher.observers import Observers
 from cursus.teacher.tickets import Counts, TicketBook
 from cursus.teacher.validation import FEW, Results
-from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, RolloutScores, Tree
+from cursus.types import BoolArray, Decision, Episodes, FloatArray, IntArray, RolloutScores, Tree, rate_of
 
 _SAVED_DECISIONS = 50
 
@@ -161,8 +163,14 @@ class Journal:
 
 
 def _columns(tickets: IntArray, results: Results) -> dict[str, Any]:
-    """The fields of results in an event; scores that are the success are left out."""
-    columns = {"ticket": tickets, "success": results.success, "return": results.returns, "length": results.lengths}
+    """The fields of results in an event; scores that are the success are left out, and the success where trials say it."""
+    rest = {"return": results.returns, "length": results.lengths}
+    if results.trials is None or results.successes is None or results.scores is None:
+        columns = {"ticket": tickets, "success": results.success, **rest}
+    else:
+        columns = {"ticket": tickets, "successes": results.successes, "trials": results.trials, **rest}
+        if np.array_equal(results.scores, rate_of(results.successes, results.trials)):
+            return columns
     return columns if results.scores is None else {**columns, "score": results.scores}
 
 

@@ -21,7 +21,7 @@ from cursus.settings import describe
 from cursus.teacher.journal import Journal
 from cursus.teacher.observers import Observer
 from cursus.teacher.tickets import NO_EPISODES, TicketBook
-from cursus.types import Decision, Episodes, RolloutScores, Tree
+from cursus.types import Decision, Episodes, RolloutScores, Tree, rate_of
 from cursus.verbosity import log
 
 ON_RESUME = "settings"
@@ -357,10 +357,15 @@ def _open(book: TicketBook, event: dict[str, Any]) -> None:
 
 
 def _finish(book: TicketBook, event: dict[str, Any], *, hold: bool) -> Episodes:
-    success = np.array(event["success"], dtype=bool)
-    returns, lengths = np.array(event["return"], dtype=np.float64), _ints(event["length"])
     score = np.array(event["score"], dtype=np.float64) if "score" in event else None
-    return book.finish(book.check_open(event["ticket"]), success, returns, lengths, score, hold=hold)
+    successes = trials = None
+    if "trials" in event:
+        successes, trials = _ints(event["successes"]), _ints(event["trials"])
+        success, score = 2 * successes > trials, rate_of(successes, trials) if score is None else score
+    else:
+        success = np.array(event["success"], dtype=bool)
+    returns, lengths = np.array(event["return"], dtype=np.float64), _ints(event["length"])
+    return book.finish(book.check_open(event["ticket"]), success, returns, lengths, score, successes, trials, hold=hold)
 
 
 def _ints(values: Any) -> np.typing.NDArray[np.int64]:

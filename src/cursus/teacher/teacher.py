@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from cursus._text import html
 from cursus.curricula import Curriculum
-from cursus.curricula.base import check_is_curriculum
+from cursus.curricula.base import check_is_curriculum, take
 from cursus.errors import ResultError, SettingsError, TeacherError
 from cursus.randomness import TicketStream, Words, check_seed
 from cursus.runs import SCHEMA, Ledger, RunFolder, holds_run
@@ -328,6 +328,8 @@ class Teacher:
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
+        successes: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> list[Decision]:
         """Settle tickets with the results of their episodes; what was decided because of them.
 
@@ -340,12 +342,20 @@ class Teacher:
             returns: sums of rewards, finite, shape (n,).
             lengths: steps that the episodes lasted, integers from 0, shape (n,).
             scores: a finer measure than success for curricula that use one, finite and within the curriculum's
-                `score_bounds`, shape (n,) (default None: the success, 0 or 1).
+                `score_bounds`, shape (n,) (default None: the success, 0 or 1, or the share of the trials that succeeded).
+            successes: how many of its `trials` each ticket succeeded in, integers, shape (n,), in place of `success` (default
+                None: each ticket is one trial).
+            trials: how often each task was tried under its ticket, at least once, shape (n,) or one number for all (default
+                None: once). However many they are, they count as one result, which lies between 0 and 1.
         """
         with self._act:
             self._at_the_door()
             numbers = self._book.check_open(tickets)
-            results = check_results(numbers, success, returns, lengths, scores, self._score_bounds, self._needs)
+            results = check_results(
+                *(numbers, success, returns, lengths, scores, self._score_bounds, self._needs),
+                successes=successes,
+                trials=trials,
+            )
             if self._rollout_score is not None and self._book.num_unscored >= MOST_UNSCORED:
                 raise ResultError(
                     f"{self._book.num_unscored:,} episodes wait for the {self._rollout_score} of their rollouts, which "
@@ -449,8 +459,10 @@ class Teacher:
     def _tell_results(self, tickets: IntArray, results: Results) -> None:
         """A line per episode."""
         rows = zip(tickets.tolist(), *(column.tolist() for column in results[:3]), strict=True)
-        for ticket, success, total, length in rows:
+        for row, (ticket, success, total, length) in enumerate(rows):
             ended = "succeeded" if success else "failed"
+            if results.successes is not None and results.trials is not None:
+                ended = f"succeeded in {results.successes[row]} of {results.trials[row]} trials"
             log.debug("[curriculum] ticket %d %s: return %g in %d steps", ticket, ended, total, length)
 
     def _at_the_door(self) -> None:
@@ -547,6 +559,21 @@ class Teacher:
         self._act.check()
         self._saved = self._book.counts.assigned
         return self._journal.save(self._settings, self._curriculum.state(), list(self._decisions), caller_state)
+
+    def state(self) -> Tree:
+        """Tickets and curriculum, as a checkpoint holds them: for who saves them elsewhere, and records nothing."""
+        self._act.check()
+        return {"tickets": self._book.state(), "curriculum": self._curriculum.state()}
+
+    def load(self, state: Tree) -> None:
+        """Continue from a `state`; refused where a run is recorded, as `Teacher.resume` is for that."""
+        if self.run is not None:
+            raise SettingsError(f"{self.run} is recorded: go back in it with Teacher.resume(curriculum, run, at=…).")
+        with self._act:
+            tickets, curriculum = take(state, "tickets", "curriculum")
+            self._act.begin()
+            self._book.load(tickets)
+            self._curriculum.load(curriculum)
 
     def checkpoint_if_due(self) -> None:
         """Save a cut without a student if many episodes began since the last one: whoever goes forward is there in seconds."""

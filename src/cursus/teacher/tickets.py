@@ -16,6 +16,8 @@ from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, Rol
 _OPEN, _FINISHED, _CENSORED, _GONE = 0, 1, 2, 3
 _RESULTS: dict[str, Any] = {"success": np.bool_, "returns": np.float64, "length": np.int64, "score": np.float64}
 _COLUMNS: dict[str, Any] = {"task": np.int64, "tag": np.int64, "env": np.int64, **_RESULTS}
+_TRIALS = ("successes", "trials")
+"""Columns that are there from the first ticket with several trials on; 0 trials stand for the one that is the success."""
 _SMALLEST = 64
 _MAX_ENVS = 1 << 24
 LAG_PER_ENV = 32
@@ -176,6 +178,8 @@ class TicketBook:
         returns: FloatArray,
         length: IntArray,
         score: FloatArray | None,
+        successes: IntArray | None = None,
+        trials: IntArray | None = None,
         *,
         hold: bool = False,
     ) -> Episodes:
@@ -186,8 +190,17 @@ class TicketBook:
         score = success.astype(np.float64) if score is None else score
         for name, column in zip(_RESULTS, (success, returns, length, score), strict=True):
             self._columns[name][rows] = column[on_time]
+        if successes is not None and trials is not None:
+            for name, column in zip(_TRIALS, (successes, trials), strict=True):
+                self._trials(name)[rows] = column[on_time]
         self.counts.finished += len(tickets)
         return NO_EPISODES if hold else self.release()
+
+    def _trials(self, name: str) -> NDArray[Any]:
+        """The column of successes or of trials, made when it is needed first."""
+        if name not in self._columns:
+            self._columns[name] = np.zeros(len(self._status), dtype=np.int64)
+        return self._columns[name]
 
     def _await_scores(self, tickets: IntArray) -> None:
         """Remember task and tag of what is about to be finished."""
@@ -334,8 +347,9 @@ class TicketBook:
         return start + np.flatnonzero(np.frombuffer(self._status[start:stop], dtype=np.int8) == _OPEN)
 
     def _censor(self, rows: IntArray) -> None:
-        for name in _RESULTS:
-            self._columns[name][rows] = 0
+        for name in (*_RESULTS, *_TRIALS):
+            if name in self._columns:
+                self._columns[name][rows] = 0
         for row in rows.tolist():
             self._status[row] = _CENSORED
         known = (self._columns[name][rows].tolist() for name in ("env", "task", "tag"))
@@ -348,6 +362,12 @@ class TicketBook:
         outcome = np.zeros(len(tickets), dtype=np.int8)
         if _CENSORED in self._status[rows]:
             outcome[np.frombuffer(self._status[rows], dtype=np.int8) == _CENSORED] = Outcome.CENSORED
+        if "trials" in columns:
+            if not columns["trials"].any():
+                del columns["successes"], columns["trials"]
+            else:
+                one = columns["trials"] == 0
+                columns["successes"][one], columns["trials"][one] = columns["success"][one], 1
         return Episodes(ticket=tickets, outcome=outcome, **columns)
 
     def in_flight(self) -> dict[int, int]:
@@ -386,12 +406,12 @@ class TicketBook:
                 raise StateError(f"the counts {asdict(counts)} cannot be")
             status: bytes = state["status"]
             size = len(status)
-            if size != counts.assigned - head or any(len(columns[name]) != size for name in _COLUMNS):
+            if size != counts.assigned - head or any(len(columns[name]) != size for name in {*_COLUMNS, *columns}):
                 raise StateError(f"{size} rows for the tickets {head} to {counts.assigned}.")
             capacity = max(_SMALLEST, 2 * size)
-            for name, dtype in _COLUMNS.items():
-                self._columns[name] = np.zeros(capacity, dtype=dtype)
-                self._columns[name][:size] = columns[name]
+            self._columns = {name: np.zeros(capacity, dtype=_COLUMNS.get(name, np.int64)) for name in columns}
+            for name, column in columns.items():
+                self._columns[name][:size] = column
             self._status = bytearray(status.ljust(capacity, b"\0"))
             self._held = _Held()
             self._held.load(state["envs"], state["held"])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cursus.errors import ResultError
-from cursus.types import BoolArray, FloatArray, IntArray
+from cursus.types import BoolArray, FloatArray, IntArray, rate_of
 
 _MAX_LENGTH = 2**40
 _LARGEST = 1e100  # whose square is still a number
@@ -25,6 +25,10 @@ class Results(NamedTuple):
     lengths: IntArray
     scores: FloatArray | None
     """None where the score of an episode is its success."""
+    successes: IntArray | None = None
+    """Of several trials under one ticket; None where there was one."""
+    trials: IntArray | None = None
+    """How many there were; None where there was one."""
 
 
 def check_results(
@@ -35,11 +39,20 @@ def check_results(
     scores: ArrayLike | None,
     score_bounds: tuple[float, float] | None,
     needs: frozenset[str],
+    *,
+    successes: ArrayLike | None = None,
+    trials: ArrayLike | None = None,
 ) -> Results:
     """The results of these tickets as columns, or a `ResultError` that names the ticket and what is wrong with it.
 
-    Success may be missing where nothing that a curriculum `needs` depends on it; it is false then.
+    Success may be missing where nothing that a curriculum `needs` depends on it; it is false then. With `trials`, it is
+    whether more than half of them succeeded, and the score is the share that did.
     """
+    won = tried = None
+    if successes is not None or trials is not None:
+        won, tried = _trials(tickets, success, successes, trials)
+        success = 2 * won > tried
+        scores = rate_of(won, tried) if scores is None else scores
     if success is None:
         check_no_success(needs, scored=scores is not None)
         success = np.zeros(len(tickets), dtype=np.bool_)
@@ -48,7 +61,31 @@ def check_results(
         _numbers("return", returns, tickets),
         _integers("length", lengths, tickets),
         None if scores is None else _numbers("score", scores, tickets, score_bounds or (-_LARGEST, _LARGEST)),
+        won,
+        tried,
     )
+
+
+def _trials(
+    tickets: IntArray, success: ArrayLike | None, successes: ArrayLike | None, trials: ArrayLike | None
+) -> tuple[IntArray, IntArray]:
+    """Successes and trials, where each ticket stands for several."""
+    if success is not None:
+        raise ResultError(
+            "success=… and successes=… are two ways to say the same. Give successes=… and trials=…, or success=…."
+        )
+    if successes is None or trials is None:
+        given, missing = ("trials", "successes") if successes is None else ("successes", "trials")
+        raise ResultError(f"{given}=… needs {missing}=…: give how many trials each ticket stands for, and how many succeeded.")
+    tried = _integers("trials", np.broadcast_to(trials, tickets.shape) if np.ndim(trials) == 0 else trials, tickets)
+    won = _integers("successes", successes, tickets)
+    wrong = (tried < 1) | (won > tried)
+    if wrong.any():
+        ticket, few, most = tickets[wrong][0], won[wrong][0], tried[wrong][0]
+        raise ResultError(
+            f"ticket {ticket} has {few} successes of {most} trials. Give at least one trial, and no more successes."
+        )
+    return won, tried
 
 
 def check_scores(tickets: IntArray, scores: ArrayLike) -> FloatArray:

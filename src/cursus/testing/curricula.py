@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from cursus.randomness import Purpose, TicketStream
 from cursus.runs.checkpoint import decode, encode
 from cursus.settings import describe
 from cursus.tasks import TaskSpace
-from cursus.types import Decision, Episodes, FloatArray, IntArray, Tree
+from cursus.types import Decision, Episodes, FloatArray, IntArray, Tree, rate_of
 
 _LOOKED_AT = 200
 
@@ -163,6 +164,7 @@ def check_curriculum(make: Make, *, episodes: int = 600, seed: int = 0) -> None:
     _check_manners(make, seed)
     _check_seeds(make, seed)
     _check_batches(make, seed, episodes)
+    _check_trials(make, seed, episodes)
     _check_saving(make, seed, episodes)
     _check_weights(make, seed, episodes)
     _check_words(make, seed, episodes)
@@ -234,6 +236,26 @@ def _check_batches(make: Make, seed: int, episodes: int) -> None:
     assert encode(together.state()) == encode(alone.state()), "a batch leaves another state than its episodes one by one"
     assert together.update(batch[:0]) == [], "no episode, yet a decision"
     assert encode(together.state()) == encode(alone.state()), "an update without an episode changes the state"
+
+
+def _check_trials(make: Make, seed: int, episodes: int) -> None:
+    single, grouped, together, alone = make(), make(), make(), make()
+    draw = single.sample(TicketStream(seed, 0, episodes))
+    for each in (grouped, together, alone):
+        each.sample(TicketStream(seed, 0, episodes))
+    plain = play(single, draw.tasks, draw.tags, seed, 0)
+    ones = replace(plain, successes=plain.success.astype(np.int64), trials=np.ones(episodes, dtype=np.int64))
+    assert single.update(plain) == grouped.update(ones), "one trial for each ticket brings other decisions than plain results"
+    stream = TicketStream(seed, episodes, 200)
+    drawn = [each.peek(stream.again(0)).tasks.tolist() for each in (single, grouped)]
+    assert drawn[0] == drawn[1], "one trial for each ticket leads to other draws than plain results"
+    solved = np.where(plain.success, 5 + plain.ticket % 4, plain.ticket % 4)
+    eight = np.full(episodes, 8, dtype=np.int64)
+    groups = replace(plain, successes=solved, trials=eight, score=rate_of(solved, eight))
+    at_once = together.update(groups)
+    one_by_one = [each for row in range(episodes) for each in alone.update(groups[row : row + 1])]
+    assert at_once == one_by_one, "a batch of trials brings other decisions than its tickets one by one"
+    assert encode(together.state()) == encode(alone.state()), "a batch of trials leaves another state than one by one"
 
 
 def _check_saving(make: Make, seed: int, episodes: int) -> None:

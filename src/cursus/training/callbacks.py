@@ -139,7 +139,7 @@ class RecentEpisodes:
         self._curriculum = curriculum
         self.is_told = needs_success(curriculum.needs, scored=False)
         """Whether anybody speaks of success; where a curriculum does not need it, an environment may be silent."""
-        self._won: deque[bool] = deque(maxlen=_RECENT)
+        self._won: deque[float] = deque(maxlen=_RECENT)
         self._returns: deque[float] = deque(maxlen=_RECENT)
 
     @property
@@ -153,7 +153,7 @@ class RecentEpisodes:
     def released(self, episodes: Episodes, decisions: Sequence[Decision]) -> None:
         """Results, in the order in which the episodes began."""
         ended = episodes.outcome == Outcome.FINISHED
-        self._won.extend(episodes.success[-_RECENT:].tolist())
+        self._won.extend(episodes.rates[-_RECENT:].tolist())
         self._returns.extend(episodes.returns[ended][-_RECENT:].tolist())
 
     @property
@@ -175,7 +175,7 @@ class RecentEpisodes:
     def load(self, state: Tree) -> None:
         """Continue from a state."""
         with reading_state():
-            self._won.extend(map(bool, state["won"]))
+            self._won.extend(state["won"])
             self._returns.extend(map(float, state["returns"]))
 
 

@@ -53,6 +53,16 @@ class SumTree:
         for below, above in zip(self._levels, self._levels[1:], strict=False):
             above.reshape(-1)[: len(below)] = below.sum(axis=1)
 
+    def before(self, indices: IntArray) -> FloatArray:
+        """The sum of all weights before each of these indices, from 0 to `size`, at which it is that of all."""
+        sums = np.zeros(len(indices))
+        for level in self._levels:
+            rows, branches = indices // _BRANCHES, indices % _BRANCHES
+            inside = rows < len(level)
+            sums[inside] += np.where(np.arange(_BRANCHES) < branches[inside, None], level[rows[inside]], 0.0).sum(axis=1)
+            indices = rows
+        return np.where(indices > 0, self.total, sums)
+
     def draw(self, uniform: FloatArray) -> IntArray:
         """For each number in [0, 1) one thing, in proportion to the weights. At least one of them must be positive."""
         left = uniform * self.total

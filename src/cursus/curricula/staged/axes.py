@@ -142,7 +142,7 @@ class StagedAxes(Curriculum):
     def update(self, episodes: Episodes) -> list[Decision]:
         """Credit every episode to the axis that it was drawn for, if that is still at the same value, and decide after each."""
         decisions: list[Decision] = []
-        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
+        rows = zip(episodes.tag.tolist(), episodes.rates.tolist(), episodes.ticket.tolist(), strict=True)
         for tag, success, ticket in rows:
             if tag == FOREIGN_TAG:
                 continue
@@ -151,7 +151,7 @@ class StagedAxes(Curriculum):
                 decisions += self._judge(axis, success, ticket)
         return decisions
 
-    def _judge(self, axis: int, success: bool, ticket: int) -> list[Decision]:
+    def _judge(self, axis: int, success: float, ticket: int) -> list[Decision]:
         evidence = self._evidence[axis]
         if evidence.add(success) is not Verdict.PROMOTE or self._graduated[axis]:
             return []

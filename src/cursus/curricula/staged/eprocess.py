@@ -37,6 +37,9 @@ class EProcess(Gate):
     with the lag-1 correlation ρ of the results before it. That only makes bets smaller, so the promise stays (Jensen's
     inequality). How much it helps is measured (`benchmarks/gates.py`), not promised.
 
+    Where a ticket stands for several trials, the bet is on the share of them that succeeded, as one result: what it pays lies
+    between success and failure in proportion, which is fair for any results between 0 and 1 with that mean.
+
     Half of the coin is staked at once. The rest is staked little by little, so that at every episode a new bet
     begins: a learner who fails for a thousand episodes and then improves is still found. All bets that ever began
     are one running sum: with stakes `w_t` that add up to 1, `E_t = (E_{t-1} + w_t) · L(x_t)` is the wealth of them all.
@@ -74,8 +77,11 @@ class _Wealth:
         self.lose = [(1 - alternative) / (1 - rate) for alternative in rates]
         self.bets = [0.0] * len(_STAKES)
 
-    def play(self, success: bool, stake: float, power: float) -> None:
-        factors = self.win if success else self.lose
+    def play(self, success: float, stake: float, power: float) -> None:
+        if 0 < success < 1:  # between what is won and what is lost: fair too, whatever the share scatters like
+            factors = [success * win + (1 - success) * lose for win, lose in zip(self.win, self.lose, strict=True)]
+        else:
+            factors = self.win if success else self.lose
         if power != 1.0:
             factors = [factor**power for factor in factors]
         self.bets = [
@@ -111,7 +117,7 @@ class _EProcessEvidence(Evidence):
         self._against = None if self._demote is None else _Wealth(self._demote, towards=0.0)
         self._runs = None if gate.independent else Runs(1)  # the correlation alone
 
-    def _weigh(self, success: bool) -> None:
+    def _weigh(self, success: float) -> None:
         stake, power = _stake(self.count - 1), self._power()
         self._for.play(success, stake, power)
         if self._against is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cursus._text import html, short_repr
 from cursus.curricula.base import take
-from cursus.curricula.staged.recent import Recent, Runs, in_runs
+from cursus.curricula.staged.recent import Recent, Results, Runs, Sums, in_runs
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
@@ -109,8 +109,13 @@ class Evidence(ABC):
         self.recent = Recent(gate.window)
         self.count = 0
 
-    def add(self, success: bool) -> Verdict:
-        """Take in one result (`success`), and judge. Giving up is considered before going on."""
+    def add(self, success: float) -> Verdict:
+        """Take in one result, and judge. Giving up is considered before going on.
+
+        Args:
+            success: whether an episode succeeded; or, where a ticket stands for several trials, the share that did. That is one
+                result too: trials of one task by one policy at one moment are no independent ones.
+        """
         self.recent.add(success)
         self.count += 1
         self._weigh(success)
@@ -120,7 +125,7 @@ class Evidence(ABC):
             return Verdict.DEMOTE
         return Verdict.PROMOTE if self._passes() else Verdict.STAY
 
-    def quiet(self, won: BoolArray, *, promotes: bool) -> int:
+    def quiet(self, won: Results, *, promotes: bool) -> int:
         """How many of these results, from the first on, certainly bring no verdict, so that `take` may have them at once.
 
         Args:
@@ -134,18 +139,18 @@ class Evidence(ABC):
             possible |= (episodes >= self._gate.demote_after) & self._may_fail(successes, counts)
         return int(possible.argmax()) if possible.any() else len(won)
 
-    def take(self, won: BoolArray) -> None:
+    def take(self, won: Results) -> None:
         """Take in results that bring no verdict, the same as `add` of each: `won` says whether these episodes succeeded."""
         for result in won.tolist():
             self.recent.add(result)
             self._weigh(result)
         self.count += len(won)
 
-    def _may_pass(self, successes: IntArray, counts: IntArray) -> BoolArray:
+    def _may_pass(self, successes: Sums, counts: IntArray) -> BoolArray:
         """Where a window with so many successes of so many results might promote: everywhere, unless a gate knows better."""
         return np.ones(len(counts), dtype=bool)
 
-    def _may_fail(self, successes: IntArray, counts: IntArray) -> BoolArray:
+    def _may_fail(self, successes: Sums, counts: IntArray) -> BoolArray:
         """The same for a demotion."""
         return np.ones(len(counts), dtype=bool)
 
@@ -173,7 +178,7 @@ class Evidence(ABC):
     def _episodes_at_rate(self, rate: float) -> int | None:
         """Episodes until promotion if the present rate goes on, without the cool-down; None for never."""
 
-    def _weigh(self, success: bool) -> None:  # noqa: B027 – most gates need the window alone
+    def _weigh(self, success: float) -> None:  # noqa: B027 – most gates need the window alone
         """Take one result into the gate's own sums."""
 
     def rate(self) -> float | None:
@@ -254,6 +259,9 @@ class Wilson(Gate):
     The default confidence is chosen for a look after every episode: at a true rate of 0.70 and a threshold of 0.80,
     fewer than 1 of 100 learners are promoted by luck within 1,000 episodes, and a learner at 0.90 waits about 75.
 
+    Where a ticket stands for several trials, the share of them that succeeded is one result. It scatters at most as much as a
+    success with that probability, so that the bound is on the safe side.
+
     Successes that come in runs say less than independent ones. From the lag-1 correlation ρ of the results in ticket order,
     (1 + ρ) / (1 − ρ) of them count as one, and the bound must hold for the last `window` results *and* for so many times more,
     up to `4 · window`, as if they were that many fewer. This is an estimate, not a guarantee: `benchmarks/gates.py`.
@@ -330,21 +338,21 @@ class _WilsonEvidence(Evidence):
         self._runs = None if gate.independent else Runs(MEMORY * gate.window)
         self._z = z_of(gate.confidence)
 
-    def _weigh(self, success: bool) -> None:
+    def _weigh(self, success: float) -> None:
         if self._runs is not None:
             self._runs.add(success)
 
-    def take(self, won: BoolArray) -> None:
+    def take(self, won: Results) -> None:
         """All the same as `add` of each, by the newest results alone: older ones leave no trace."""
         self.recent.add_all(won)
         if self._runs is not None:
             self._runs.add_all(won)
         self.count += len(won)
 
-    def _may_pass(self, successes: IntArray, counts: IntArray) -> BoolArray:
+    def _may_pass(self, successes: Sums, counts: IntArray) -> BoolArray:
         return successes >= np.array(self._to_pass)[counts]
 
-    def _may_fail(self, successes: IntArray, counts: IntArray) -> BoolArray:
+    def _may_fail(self, successes: Sums, counts: IntArray) -> BoolArray:
         return successes <= np.array(self._to_fail)[counts]
 
     def bounds(self) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cursus._text import short_repr
 from cursus.curricula.base import take
-from cursus.curricula.staged.recent import Recent
+from cursus.curricula.staged.recent import Recent, as_results
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
@@ -217,7 +217,7 @@ class Retention:
         self.recent = Recent(watch.window)
         self.told = False
 
-    def add(self, success: bool) -> bool:
+    def add(self, success: float) -> bool:
         """Take in one result; True when the stage has just been found forgotten."""
         recent = self.recent
         recent.add(success)
@@ -263,7 +263,7 @@ class Retention:
         recent, told = take(state, "recent", "told")
         if changed:
             self.clear()
-            for success in np.asarray(recent, dtype=bool).tolist():
+            for success in as_results(recent).tolist():
                 self.add(success)
             return
         self.recent.load(recent)

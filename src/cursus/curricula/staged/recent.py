@@ -1,11 +1,16 @@
-"""The latest results of a stage: their success rate, and how far they come in runs."""
+"""The latest results of a stage: their success rate, and how far they come in runs.
+
+A result is true or false, or the share of a ticket's trials that succeeded: one number between 0 and 1, one result. Nothing
+between 0 and 1 scatters more than successes and failures with the same mean, so bounds for those hold for these.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +18,9 @@ from numpy.typing import NDArray
 from cursus.curricula.base import take
 from cursus.errors import StateError
 from cursus.types import BoolArray, FloatArray, IntArray, Tree
+
+Results: TypeAlias = BoolArray | FloatArray
+Sums: TypeAlias = IntArray | FloatArray
 
 _BLOCK, _BLOCKS = 20, 20  # results in a block, and blocks that the correlation is taken from
 _PRIOR = 2.0  # changes that are taken as seen, and as expected: with few results, there is no correlation
@@ -25,18 +33,20 @@ class Recent:
     __slots__ = ("_next", "_ring", "count", "successes")
 
     def __init__(self, size: int) -> None:
-        self._ring = bytearray(size)
+        self._ring: Any = bytearray(size)  # a list of numbers from the first share on
         self._next = 0
         self.count = 0
-        self.successes = 0
+        self.successes: float = 0
 
     @property
     def size(self) -> int:
         """How many results fit."""
         return len(self._ring)
 
-    def add(self, success: bool) -> None:
+    def add(self, success: float) -> None:
         """Push one result, dropping the oldest when full."""
+        if type(success) is float and type(self._ring) is bytearray:
+            self._ring = list(map(float, self._ring))
         if self.count == len(self._ring):
             self.successes -= self._ring[self._next]
         else:
@@ -47,39 +57,40 @@ class Recent:
         if self._next == len(self._ring):
             self._next = 0
 
-    def add_all(self, won: BoolArray) -> None:
+    def add_all(self, won: Results) -> None:
         """Push many results: the newest, as older ones would be dropped again."""
         for result in won[-self.size :].tolist():
             self.add(result)
 
-    def following(self, won: BoolArray) -> tuple[IntArray, IntArray]:
+    def following(self, won: Results) -> tuple[Sums, IntArray]:
         """After each of these results: the successes that would be here, and how many results."""
-        results = np.concatenate([self.in_order(), won.astype(np.uint8)])
-        sums = np.concatenate([[0], np.cumsum(results, dtype=np.int64)])
+        results = np.concatenate([self.in_order(), won.astype(np.uint8) if won.dtype == np.bool_ else won])
+        sums = np.concatenate([[0], np.cumsum(results, dtype=np.float64 if results.dtype.kind == "f" else np.int64)])
         ends = self.count + 1 + np.arange(len(won))
         counts = np.minimum(ends, self.size)
         return sums[ends] - sums[ends - counts], counts
 
     def clear(self) -> None:
         """Forget everything."""
-        self._next = self.count = self.successes = 0
+        self._ring, self._next, self.count, self.successes = bytearray(self.size), 0, 0, 0
 
     def rate(self) -> float | None:
         """The success rate, or None without a result."""
         return self.successes / self.count if self.count else None
 
-    def in_order(self) -> NDArray[np.uint8]:
-        """The results, oldest first."""
-        ring = np.frombuffer(bytes(self._ring), dtype=np.uint8)
+    def in_order(self) -> NDArray[Any]:
+        """The results, oldest first: 0 and 1, or shares."""
+        shares = isinstance(self._ring, list)
+        ring = np.array(self._ring, dtype=np.float64) if shares else np.frombuffer(bytes(self._ring), dtype=np.uint8)
         return np.roll(ring, -self._next) if self.count == len(ring) else ring[: self.count]
 
-    def load(self, results: NDArray[np.uint8]) -> None:
+    def load(self, results: NDArray[Any]) -> None:
         """Continue from what `in_order` gave."""
         if len(results) > self.size or np.any(np.asarray(results) > 1):
             raise StateError(f"a window of {self.size} cannot hold these {len(results)} results.")
         self.clear()
-        for result in results:
-            self.add(bool(result))
+        for result in as_results(results).tolist():
+            self.add(result)
 
 
 class Runs(Recent):
@@ -96,21 +107,22 @@ class Runs(Recent):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self._block = bytearray()
-        self._blocks: deque[tuple[int, int]] = deque(maxlen=_BLOCKS)  # successes and changes of each
+        self._block: list[float] = []
+        self._blocks: deque[tuple[float, float]] = deque(
+            maxlen=_BLOCKS
+        )  # changes that independent results show, and those seen
         self._correlation = 0.0
 
-    def add(self, success: bool) -> None:
+    def add(self, success: float) -> None:
         """Push one result, dropping the oldest when full."""
         super().add(success)
         self._block.append(success)
         if len(self._block) == _BLOCK:
-            changes = sum(one != other for one, other in pairwise(self._block))
-            self._blocks.append((sum(self._block), changes))
+            self._blocks.append(_changes(self._block))
             self._correlation = _correlation(self._blocks)
             self._block.clear()
 
-    def add_all(self, won: BoolArray) -> None:
+    def add_all(self, won: Results) -> None:
         """Push many results: the newest that fill the window and all blocks, of which the first begins where one would."""
         skipped = len(won) - max(self.size, _BLOCK * _BLOCKS) - _BLOCK
         skipped -= (len(self._block) + skipped) % _BLOCK
@@ -130,32 +142,50 @@ class Runs(Recent):
         """How many of these results say as much as one independent result: (1 + ρ) / (1 − ρ) at a lag-1 correlation ρ."""
         return (1 + self._correlation) / (1 - self._correlation)
 
-    def of_last(self, count: int) -> int:
+    def of_last(self, count: int) -> float:
         """The successes among the last `count` results, of which there must be so many."""
-        start = self._next - count
-        if start >= 0:
-            return self._ring.count(1, start, self._next)
-        return self._ring.count(1, 0, self._next) + self._ring.count(1, len(self._ring) + start)
+        start, ring = self._next - count, self._ring
+        parts = [(start, self._next)] if start >= 0 else [(0, self._next), (len(ring) + start, len(ring))]
+        if isinstance(ring, list):
+            return float(sum(sum(ring[begin:end]) for begin, end in parts))
+        return sum(int(ring.count(1, begin, end)) for begin, end in parts)
 
     def state(self) -> Tree:
         """Everything that `restore` needs."""
-        blocks = np.array(self._blocks, dtype=np.int64).reshape(-1, 2)
-        return {"recent": self.in_order(), "block": np.array(list(self._block), dtype=np.uint8), "blocks": blocks}
+        blocks = np.array(self._blocks, dtype=np.float64).reshape(-1, 2)
+        shares = isinstance(self._ring, list)
+        block = np.array(self._block, dtype=np.float64 if shares else np.uint8)
+        return {"recent": self.in_order(), "block": block, "blocks": blocks}
 
     def restore(self, state: Tree) -> None:
         """Continue from a state."""
         recent, block, blocks = take(state, "recent", "block", "blocks")
         self.load(recent)
-        self._block = bytearray(np.asarray(block, dtype=np.uint8).tolist())
+        self._block = as_results(block).tolist()
         self._blocks.clear()
-        self._blocks.extend((int(successes), int(changes)) for successes, changes in blocks)
+        self._blocks.extend((float(expected), float(seen)) for expected, seen in blocks)
         self._correlation = _correlation(self._blocks)
 
 
-def _correlation(blocks: Iterable[tuple[int, int]]) -> float:
+def as_results(saved: Any) -> NDArray[Any]:
+    """What was saved of results, as they came: booleans, or shares."""
+    found = np.asarray(saved)
+    return found if found.dtype.kind == "f" else found.astype(bool)
+
+
+def _changes(block: Sequence[float]) -> tuple[float, float]:
+    """Squared differences of neighbours in a block: those to be expected of independent results, and those seen.
+
+    Of successes and failures, these are how often neighbours differ.
+    """
+    total, squares = sum(block), sum(each * each for each in block)
+    expected = 2 * (_BLOCK * squares - total * total) / _BLOCK
+    return expected, float(sum((one - other) ** 2 for one, other in pairwise(block)))
+
+
+def _correlation(blocks: Iterable[tuple[float, float]]) -> float:
     seen, expected, step = _PRIOR, _PRIOR, 0.0
-    for successes, changes in blocks:
-        independent = 2 * successes * (_BLOCK - successes) / _BLOCK
+    for independent, changes in blocks:
         seen += changes
         expected += independent
         step = max(step, independent) if changes == 1 else step

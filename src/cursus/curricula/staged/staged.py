@@ -12,6 +12,7 @@ from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Evidence, Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Rehearsal, Retention
+from cursus.curricula.staged.recent import as_results
 from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, read_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
@@ -106,8 +107,8 @@ class Staged(Curriculum):
         _TAGS.check(stage=len(chosen), label=max(len(sampler.labels) for sampler in self._samplers))
         self._watch, self._rehearsal = forgetting, rehearsal
         self._retention = [self.watch_over(index) for index in range(len(chosen))]
-        self._results = [np.zeros((2, len(sampler.labels)), dtype=np.int64) for sampler in self._samplers]
-        self._at_promotion = np.zeros((len(self._names), 2), dtype=np.int64)
+        self._results = [np.zeros((2, len(sampler.labels)), dtype=np.float64) for sampler in self._samplers]
+        self._at_promotion = np.zeros((len(self._names), 2))
         self._lost: set[int] = set()  # stages that the watch has found forgotten
         self._visited = np.zeros(len(self._names), dtype=bool)
         self._demotions = np.zeros(len(self._names), dtype=np.int64)
@@ -228,7 +229,7 @@ class Staged(Curriculum):
         How many that were: none where it is not worth it.
         """
         own = np.flatnonzero((episodes.tag >= self._own_tags.start) & (episodes.tag < self._own_tags.stop))
-        won = episodes.success[own]
+        won = episodes.rates[own]
         last = self._graduated and self._now == len(self._names) - 1
         quiet = self._evidence.quiet(won, promotes=not last)
         if self._now and quiet:
@@ -240,7 +241,8 @@ class Staged(Curriculum):
         if stop < _MANY:
             return 0
         labels = episodes.tag[own[:quiet]] - self._own_tags.start
-        np.add.at(self._results[self._now], (np.where(won[:quiet], 0, 1), labels), 1)
+        for row, shares in enumerate((won[:quiet], 1.0 - won[:quiet])):
+            np.add.at(self._results[self._now][row], labels, shares)
         self._evidence.take(won[:quiet])
         others = np.ones(stop, dtype=bool)
         others[own[:quiet]] = False
@@ -251,13 +253,16 @@ class Staged(Curriculum):
         """Take in one episode after the other."""
         decisions: list[Decision] = []
         mix = self.mix()
-        rows = zip(episodes.tag.tolist(), episodes.success.tolist(), episodes.ticket.tolist(), strict=True)
+        rows = zip(episodes.tag.tolist(), episodes.rates.tolist(), episodes.ticket.tolist(), strict=True)
         for tag, success, ticket in rows:
             if tag == FOREIGN_TAG:
                 continue
             own = tag in self._own_tags
             label, stage = (tag - self._own_tags.start, self._now) if own else _TAGS.unpack(tag)[:2]
-            self._results[stage][0 if success else 1, label] += 1
+            if 0 < success < 1:
+                self._results[stage][:, label] += success, 1 - success
+            else:
+                self._results[stage][0 if success else 1, label] += 1
             if own:
                 before, decided = mix, self._judge(success, ticket)
                 mix = self.mix()
@@ -267,7 +272,7 @@ class Staged(Curriculum):
                 mix = self.mix()
         return decisions
 
-    def _judge(self, success: bool, ticket: int) -> list[Decision]:
+    def _judge(self, success: float, ticket: int) -> list[Decision]:
         verdict = self._evidence.add(success)
         if verdict is Verdict.PROMOTE and self._now < len(self._names) - 1:
             return [self._promote(ticket)]
@@ -359,7 +364,7 @@ class Staged(Curriculum):
         text = f"mix in '{name}' changed from {before:.0%} to {now:.0%} of earlier stages: success {rate:.2f}"
         return Decision("mix", ticket, text, {"stage": name, "before": before, "now": now, "success": rate})
 
-    def _watch_over(self, stage: int, success: bool, ticket: int) -> list[Decision]:
+    def _watch_over(self, stage: int, success: float, ticket: int) -> list[Decision]:
         """Take in a result of an earlier stage: it may be found forgotten, or back at its threshold."""
         retention = self._retention[stage]
         was_told, forgotten = retention.told, retention.add(success)
@@ -445,7 +450,7 @@ class Staged(Curriculum):
         evidence.load(saved)
 
     def _weighed_again(self, evidence: Evidence, saved: Tree) -> None:
-        for success in np.asarray(saved["recent"], dtype=bool).tolist():
+        for success in as_results(saved["recent"]).tolist():
             evidence.add(success)
 
     def _load(self, state: Tree, fill: Callable[[Evidence, Tree], None], *, changed: bool = False) -> None:
@@ -464,11 +469,11 @@ class Staged(Curriculum):
         self._completed = bool(completed)
         self._evidence = self._gates[self._now].open(returning=self._returning, demoted=self._demoted, lowest=self._now == 0)
         fill(self._evidence, evidence)
-        self._at_promotion, self._demotions = np.array(at_promotion, dtype=np.int64), np.array(demotions, dtype=np.int64)
+        self._at_promotion, self._demotions = np.array(at_promotion, dtype=np.float64), np.array(demotions, dtype=np.int64)
         for index, name in enumerate(self._names):
             self._retention[index].load(state["retention"][name], changed=changed)
             self._samplers[index].load(state["samplers"][name])
-            self._results[index] = np.array(state["results"][name], dtype=np.int64)
+            self._results[index] = np.array(state["results"][name], dtype=np.float64)
         self._lost = {index for index, retention in enumerate(self._retention) if retention.told}
 
     def settings(self) -> Mapping[str, Any]:
@@ -566,19 +571,19 @@ class Staged(Curriculum):
             "success": successes / count if count else None,
             "low": low if count else None,
             "high": high if count else None,
-            "episodes": int(self._results[index].sum()),
+            "episodes": round(float(self._results[index].sum())),
             "gate": f"{type(gate).__name__} {gate.threshold:g}",
             "mix": self.mix() if current else None,
             "remaining": self._evidence.remaining() if current else None,
         }
 
-    def _seen(self, index: int) -> tuple[int, int]:
+    def _seen(self, index: int) -> tuple[float, int]:
         """The newest successes and episodes of a stage: its window, else what was seen since, else what promoted it."""
         recent = self._evidence.recent if index == self._now else self._retention[index].recent
         if index == self._now or recent.count:
             return recent.successes, recent.count
         successes, count = self._at_promotion[index].tolist()
-        return successes, count
+        return successes, round(count)
 
     def _label_rows(self, index: int) -> list[dict[str, Any]]:
         """The labels of a stage that were drawn, at most the 100 most drawn: a status stays small for any space."""
@@ -593,7 +598,7 @@ class Staged(Curriculum):
                 "stage": self._names[index],
                 "label": sampler.labels[label],
                 "drawn": int(drawn[label]),
-                "episodes": int(wins[label] + losses[label]),
+                "episodes": round(float(wins[label] + losses[label])),
                 "success": float(wins[label] / (wins[label] + losses[label])) if wins[label] + losses[label] else None,
             }
             for label in seen.tolist()
