@@ -216,11 +216,3 @@ def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step() -> None:
     assert counts.finished > 1000
     assert torch.equal(tasks, other_tasks)
     assert torch.equal(weights, other_weights)
-
-
-def test_the_example_trains(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "keys_batched.toml"
-    settings = ["training.steps=16384", "evaluation.games=2", "evaluation.background=false"]
-    result = train(example, num_envs=256, run=tmp_path / "run", settings=settings)
-    assert result.steps == 16384
-    assert result.episodes > 0

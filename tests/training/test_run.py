@@ -474,12 +474,9 @@ EXAMPLES = sorted(path for path in FOLDER.iterdir() if path.suffix in (".json", 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_trains(path: Path, tmp_path: Path) -> None:
-    quick = [
-        "training.steps=400",
-        "training.learning_starts=100",
-        "training.updates_per_env_step=0.02",
-        "agent.buffer_size=1000",
-    ]
+    quick = ["training.steps=400", "training.learning_starts=100", "training.updates_per_env_step=0.02"]
+    on_policy = tomllib.loads(path.read_text())["agent"]["type"] == "PPO" if path.suffix == ".toml" else False
+    quick.append("agent.n_steps=10" if on_policy else "agent.buffer_size=1000")
     small = ["agent.hidden=[8]", "agent.batch_size=8", "evaluation.games=1"]
     result = train(path, num_envs=4, num_workers=0, run=tmp_path / "run", settings=[*quick, *small])
     assert result.steps == 400
