@@ -204,7 +204,7 @@ def test_a_curriculum_whose_episodes_are_not_all_learned_from_is_refused(tmp_pat
     curriculum = cursus.curricula.PLR(STAGES, score="learnability", robust=True)
     address = adapter.start(curriculum, run=tmp_path / "run")
     with pytest.raises(SettingsError, match="learns from every episode"):
-        config(address).env_runners(num_env_runners=0).build_algo()
+        config(address).env_runners(num_env_runners=1).build_algo()
     address.close()
 
 
