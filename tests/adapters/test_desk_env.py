@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import cursus
 from cursus.adapters.gymnasium import DeskEnv
 from cursus.errors import ResultError, StaleCaller
-from cursus.remote import Desk, Given, Joined, Settled, Wanted
+from cursus.remote import Desk, Given, Joined, Place, Settled, Wanted
 from worlds import Corridor
 
 
@@ -154,11 +155,49 @@ def test_a_wrong_result_is_refused_in_the_step_that_brings_it(ahead: int) -> Non
     assert (counts.finished, counts.in_flight) == (0, 0)
 
 
+class Held(Counting):
+    """One exchange waits until it is let go."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self.held, self.let_go = threading.Event(), threading.Event()
+        self.let_go.set()
+
+    def exchange(self, caller: str, epoch: int, settled: Settled, wanted: Wanted) -> Given:
+        if not self.let_go.is_set():
+            self.held.set()
+            self.let_go.wait(60)
+        return super().exchange(caller, epoch, settled, wanted)
+
+
+def test_what_waits_while_an_exchange_is_under_way_is_one_exchange_more() -> None:
+    transport = Held(desk(ahead=1))
+    places = [Place(transport, "worker") for _ in range(16)]
+    turns = [place.begin() for place in places]
+    places[0]._shared.ask().result()
+    before = transport.exchanges
+    transport.let_go.clear()
+    places[0].end(turns[0], success=True, returns=1.0, lengths=3)
+    assert transport.held.wait(60)
+    for place, turn in zip(places[1:], turns[1:], strict=True):
+        place.end(turn, success=True, returns=1.0, lengths=3)
+    transport.let_go.set()
+    places[0]._shared.ask().result()
+    assert transport.exchanges == before + 2
+    assert transport.desk.teacher.counts.finished == 16
+    for place in places:
+        place.close()
+    counts = transport.desk.teacher.counts
+    assert counts.assigned == counts.finished + counts.withdrawn
+    transport.desk.teacher.close()
+
+
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_who_was_replaced_is_told_and_may_close(ahead: int) -> None:
     here = desk(ahead=ahead)
     env = DeskEnv(Corridor(), here, caller="worker")
     play(env, 2)
+    arrived(env)
     here.join("worker", "another process")
     with pytest.raises(StaleCaller, match="worker"):
         play(env, 3)

@@ -18,7 +18,7 @@ from cursus.envs.torch import TorchKeys
 from cursus.errors import ConfigError, ResumeWarning, SettingsError
 from cursus.metrics import read_metrics
 from cursus.replay import replay
-from cursus.runs import checkpoint, read_decisions
+from cursus.runs import checkpoint, read_decisions, read_events
 from cursus.tasks import Product
 from cursus.teacher import Teacher
 from cursus.training import train
@@ -85,6 +85,7 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Pat
 
 
 def practise(run: str) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     train(config(), num_envs=64, run=run, settings=["training.steps=100_000_000"])
 
 
@@ -187,6 +188,31 @@ def test_what_cannot_be_is_refused(tmp_path: Path, more: dict[str, Any], message
 def test_a_million_environments_are_the_most(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="1,048,576"):
         train(config(), num_envs=(1 << 20) + 1, run=tmp_path / "run")
+
+
+def test_without_a_curriculum_the_environment_is_as_it_is(tmp_path: Path) -> None:
+    plain = {key: value for key, value in config().items() if key != "curriculum"}
+    result = train(plain, num_envs=64, run=tmp_path / "run", settings=[f"training.steps={8 * ROLLOUT}"])
+    assert result.episodes > 0
+    assert result.best is not None
+    assert [score.name for score in result.best.scores] == ["TorchKeys-v0"]
+
+
+def test_an_interrupt_waits_for_the_rollout_and_saves(tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    process = multiprocessing.get_context("spawn").Process(target=practise, args=(str(run),))
+    process.start()
+    wait_for_checkpoints(run)
+    os.kill(process.pid or 0, signal.SIGINT)
+    process.join()
+    assert process.exitcode == 1
+    state = checkpoint.read(max((run / "checkpoints").glob("*-student.ckpt")))
+    finished = sum(len(event["ticket"]) for event in read_events(run) if event["event"] == "finish")
+    assert state["tickets"]["counts"]["finished"] == finished, "the last checkpoint has everything"
+    settings = [f"training.steps={state['caller']['steps'] + 4 * ROLLOUT}"]
+    train(resume=run, settings=settings)
+    train(config(), num_envs=64, run=whole, settings=settings)
+    assert told(run) == told(whole)
 
 
 def test_one_environment_is_enough(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ class _Shared:
             self._asks.append(ask)
         if self._thread is None:
             self._serve()
+            ask.turn.result()  # what went wrong is raised here, also where nobody waits for a ticket
         else:
             self._thread.submit(self._serve)
         return ask.turn

@@ -38,7 +38,7 @@ def build_curriculum(plan: Plan) -> Curriculum:
             [Phase(each.name, Practice(tasks, each.name), each.episodes, each.steps, each.gate) for each in plan.phases]
         )
     if curriculum is None:
-        return Uniform(Named(["all"]))
+        return Uniform(Named({"all": {}}))
     recipe = plan.environment.recipe
     return _with_league(curriculum, plan.league, recipe) if recipe.has_opponents else curriculum
 
