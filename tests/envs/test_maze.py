@@ -147,6 +147,23 @@ def test_tensors_are_step_by_step_the_single_environments(trail: bool) -> None:
     assert ends > count
 
 
+def test_who_reaches_the_goal_in_the_last_step_has_ended_for_good() -> None:
+    tasks = Named({"open": {"kind": "walls", "walls": 0, "seed": 1}})
+    level = read_level({"kind": "walls", "walls": 0, "seed": 1}, 5)
+    batched, env = TorchMaze(1, tasks, size=5), MazeEnv(size=5)
+    batched.reset(torch.zeros(1, dtype=torch.int64))
+    env.reset(options={"task": tasks.params(0)})
+    limit = time_limit(5)
+    (y, x), *_ = np.argwhere(level.padded == GOAL)
+    beside = (x - 1, 0) if level.padded[y, x - 1] != WALL else (x + 1, 2)
+    batched._here[:], batched._facing[:], batched._steps[:] = int(y * level.padded.shape[1] + beside[0]), beside[1], limit - 1
+    env._here, env._facing, env._steps = np.array([beside[0], y]), beside[1], limit - 1
+    came, (_, reward, terminated, truncated, _) = batched.step(torch.tensor([2])), env.step(2)
+    assert (terminated, truncated) == (True, False)
+    assert (bool(came.terminated), bool(came.truncated)) == (True, False)
+    assert float(came.rewards) == pytest.approx(reward) == pytest.approx(0.1)
+
+
 def test_a_state_goes_on_in_the_middle_of_an_episode() -> None:
     one, other = (TorchMaze(8, TASKS, trail=True) for _ in range(2))
     one.reset(torch.arange(8))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cursus
 from cursus.errors import ResultError, SettingsError, StaleCaller, TicketError
 from cursus.remote import Desk, DeskClient, Given, Settled, Wanted
-from cursus.runs.checkpoint import holds_student, list_checkpoints
+from cursus.runs.checkpoint import holds_student, list_checkpoints, position_of
 from cursus.testing import check_desk
 from cursus.testing.desks import in_another_process, in_this_process
 
@@ -167,7 +167,13 @@ def test_a_desk_with_a_long_record_is_back_soon_after_its_death(tmp_path: Path) 
         given = client.assign(envs)
         client.report(given.tickets, success=envs < 5, returns=envs * 1.0, lengths=envs + 1)
     cuts = list_checkpoints(run / "checkpoints")
-    assert max(int(path.name[:12]) for path in cuts) > 0
+    assert max(position_of(path) for path in cuts) > 20  # events: two for each 10,000 episodes
+    saved = []
+    for _ in range(2):
+        desk.teacher._next_save = 0.0
+        desk.teacher.checkpoint_if_due()
+        saved.append([(path, path.stat().st_mtime_ns) for path in list_checkpoints(run / "checkpoints")])
+    assert saved[0] == saved[1], "only after many more episodes"
     assert not any(map(holds_student, cuts))
     counts = desk.teacher.counts
     desk.teacher._abandon()
