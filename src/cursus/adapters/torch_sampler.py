@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from cursus.adapters._prompt_batches import PromptBatches
 from cursus.curricula import Curriculum
-from cursus.errors import CursusError, MissingExtra, SettingsError, TeacherError
+from cursus.errors import MissingExtra, SettingsError, TeacherError
 from cursus.remote import Staleness
 from cursus.settings import check_count
 from cursus.types import Decision, IntArray
@@ -100,7 +100,7 @@ class PromptSampler(Sampler[int]):
         if self._decides:
             try:
                 rows = self._prompts.draw()
-            except CursusError as error:
+            except Exception as error:  # whatever a curriculum or a disk raises: the other ranks are told, and do not wait
                 wrong = error
         told = torch.from_numpy(rows.astype(np.int64)).to(_device())
         dist.broadcast(told, src=0)
