@@ -85,9 +85,9 @@ class Trainer:
     compiled = False
 
     def __init__(self, curriculum: cursus.Curriculum | int, envs: TorchEnv, seed: int, **settings: Any) -> None:
-        self.envs, self.agent = envs, agent_for(envs, envs.device, seed, **settings)
+        self.envs, self.agent = envs, agent_for(envs, envs.device, seed, compiled=self.compiled, **settings)
         taught = cursus.Uniform(curriculum) if isinstance(curriculum, int) else curriculum
-        self.learner = DeviceLearner(envs, self.agent, cursus.Teacher(taught, seed=seed), compiled=self.compiled)
+        self.learner = DeviceLearner(envs, self.agent, cursus.Teacher(taught, seed=seed))
         if isinstance(curriculum, int):
             drawn: Any = NoTeacher(envs.num_envs, curriculum, envs.device)
             self.learner._tickets = drawn

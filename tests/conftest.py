@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +22,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SLOW & set(item.path.parts):
             item.add_marker("slow")
+
+
+@pytest.fixture
+def compiled_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """`torch.compile` traces and differentiates as always, in one graph, but makes no kernels; the functions it was given."""
+    import torch
+
+    given: list[Any] = []
+    really = torch.compile
+
+    def traced(function: Any, **settings: Any) -> Any:
+        given.append(function)
+        return really(function, **{**settings, "fullgraph": True, "backend": "aot_eager"})
+
+    monkeypatch.setattr(torch, "compile", traced)
+    return given

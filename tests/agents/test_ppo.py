@@ -289,3 +289,14 @@ def test_a_rollout_is_about_as_long_for_any_number_of_environments() -> None:
         assert PPO(4, num_actions=2, num_envs=num_envs)._rollout["rewards"].shape == (n_steps, num_envs)
     assert PPO.on_policy
     assert not OffPolicyAgent.on_policy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compiled_agent_learns_the_same(kind: str, compiled_without_a_compiler: list[Any]) -> None:
+    rewards, found = {"discrete": matches, "continuous": nearness}, []
+    for compiled in (False, True):
+        agent = make(kind, clip_range_vf=0.3, ent_coef=0.01, compiled=compiled)
+        metrics = practise(agent, rewards[kind], 64)
+        found.append([*metrics[-1].values(), *agent.act_batch(np.eye(4)[np.arange(ENVS) % 4], deterministic=True).ravel()])
+    assert len(compiled_without_a_compiler) == 1
+    assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-5)

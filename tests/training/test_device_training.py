@@ -242,3 +242,21 @@ def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step() -> None:
     assert counts.finished > 1000
     assert torch.equal(tasks, other_tasks)
     assert torch.equal(weights, other_weights)
+
+
+def test_a_compiled_rollout_is_the_one_that_is_not(compiled_without_a_compiler: list[Any]) -> None:
+    found = []
+    for compiled in (False, True):
+        with Teacher(cursus.LearningProgress(Product(doors=range(3))), seed=2) as teacher:
+            envs = TorchKeys(64, teacher.tasks, seed=1)
+            agent = PPO(11, num_actions=4, num_envs=64, n_steps=8, batch_size=64, hidden=(32,), compiled=compiled)
+            taught = DeviceLearner(envs, agent, teacher)
+            taught.play()
+            taught.tickets.exchange()
+            taught.play()
+            found.append((agent.rollout["observations"], agent.rollout["actions"], taught.tickets.tasks, teacher.counts.finished))
+    assert len(compiled_without_a_compiler) == 2
+    *tensors, finished = found[0]
+    *others, other_finished = found[1]
+    assert finished == other_finished > 0
+    assert all(torch.equal(one, other) for one, other in zip(tensors, others, strict=True))

@@ -103,21 +103,18 @@ class DeviceLearner:
     """PPO as a learner in a batched environment.
 
     A rollout is one CUDA graph: acting, environments, tickets. While the host reports its results and deals the next tickets,
-    the device learns from it. On a CPU the same is done step by step.
+    the device learns from it. On a CPU the same is done step by step. A `compiled` agent has its step compiled here.
 
     Args:
         envs: the environments.
         agent: what learns, on their device, for as many environments.
         teacher: whose curriculum is practised; it is not closed here.
         cuda_graphs: whether a rollout is recorded as a CUDA graph and replayed, on CUDA (default true).
-        compiled: whether `torch.compile` makes one step of it into few kernels, which takes some time at first (default false).
     """
 
     updates_per_env_step = None
 
-    def __init__(
-        self, envs: BatchedEnv, agent: PPO, teacher: Teacher, *, cuda_graphs: bool = True, compiled: bool = False
-    ) -> None:
+    def __init__(self, envs: BatchedEnv, agent: PPO, teacher: Teacher, *, cuda_graphs: bool = True) -> None:
         self._envs, self._agent, self._teacher = envs, agent, teacher
         rollout = agent.rollout
         self._n_steps, self._num_envs, size = rollout["observations"].shape
@@ -127,7 +124,7 @@ class DeviceLearner:
         self._noise = torch.zeros((self._n_steps, self._num_envs, agent.noise_size), device=agent.device)
         self._observations = torch.zeros((self._num_envs, size), device=agent.device)
         self._came = torch.zeros((self._n_steps, self._num_envs, size), device=agent.device)  # of each step, before resets
-        self._stepping: Any = torch.compile(self._step, fullgraph=True, dynamic=False) if compiled else self._step
+        self._stepping: Any = torch.compile(self._step, fullgraph=True, dynamic=False) if agent.compiled else self._step
         self._playing = Recorded(lambda _: self._play_steps(), {}, agent.device, replayed=cuda_graphs)
 
     @property
