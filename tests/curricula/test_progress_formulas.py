@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cursus
-from cursus.curricula.progress import Bidirectional, LegacyMain, LegacyVMin, Progress, Trend
+from cursus.curricula.progress import Bidirectional, ExpectedGain, FastSlow, LegacyMain, LegacyVMin, Progress, Trend
 from cursus.curricula.progress.bidirectional import reweighted as reweighted_array
 from cursus.errors import SettingsError
 
@@ -244,3 +244,35 @@ def test_the_standard_error_of_a_trend_is_honest() -> None:
         curriculum.update(cursus.Episodes.of(rng.random(2000) < 0.5, task=np.arange(2000), first_ticket=2000 * n))
     line = measure._line(curriculum._notes, curriculum.counts, curriculum._shared.current)
     assert np.std(line.slope / line.error) == pytest.approx(1.0, abs=0.06)
+
+
+# ---- ExpectedGain
+
+
+_value = st.sampled_from([0.0, 1.0, 0.5, -3.0, 7.0, 1e4])
+
+
+@pytest.mark.parametrize("progress", [ExpectedGain(), ExpectedGain(windows=(2, 3, 5)), Trend(), FastSlow()])
+@given(parts=st.lists(st.lists(_value, min_size=1, max_size=600), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_results_entered_together_are_those_entered_one_by_one(progress: Progress, parts: list[list[float]]) -> None:
+    together = alone = tuple([0.0] * progress.columns)
+    count = 0
+    for part in parts:
+        lengths = np.arange(1.0, len(part) + 1)
+        together = progress.learn_all(together, count, np.array(part), lengths)
+        for value, length in zip(part, lengths.tolist(), strict=True):
+            count += 1
+            alone = progress.learn(alone, count, value, length)
+        assert [float(each) for each in together] == [float(each) for each in alone]  # to the last bit
+
+
+@given(history=st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=1500), window=st.sampled_from([12, 50, 200]))
+@settings(max_examples=60, deadline=None)
+def test_expected_gain_draws_its_lines_as_a_weighted_regression_does(history: list[float], window: int) -> None:
+    gain = ExpectedGain(windows=(window, 300, 400))
+    notes = gain.learn_all([0.0] * gain.columns, 0, np.array(history), np.ones(len(history)))
+    line = gain._line(np.array(notes)[:, None], np.array([len(history)]))
+    weights = (1 - 1 / window) ** np.arange(len(history))[::-1].astype(float)
+    assert line.slope[0, 0] == pytest.approx(weighted_line(history, window)[0], abs=1e-9)
+    assert line.mean[0, 0] + history[0] == pytest.approx(np.average(history, weights=weights), abs=1e-9)

@@ -254,7 +254,9 @@ def test_a_compiled_rollout_is_the_one_that_is_not(compiled_without_a_compiler: 
             taught.play()
             taught.tickets.exchange()
             taught.play()
-            found.append((agent.rollout["observations"], agent.rollout["actions"], taught.tickets.tasks, teacher.counts.finished))
+            found.append(
+                (agent.rollout["observations"], agent.rollout["actions"], taught.tickets.tasks, teacher.counts.finished)
+            )
     assert len(compiled_without_a_compiler) == 2
     *tensors, finished = found[0]
     *others, other_finished = found[1]

@@ -17,7 +17,7 @@ import numpy as np
 from cursus.curricula import Curriculum
 from cursus.curricula.progress.base import BLOCK
 from cursus.curricula.progress.expected_gain import ExpectedGain, Watch
-from cursus.curricula.progress.learning_progress import LearningProgress
+from cursus.curricula.progress.learning_progress import LearningProgress, seldom
 from cursus.errors import SettingsError
 from cursus.randomness import Purpose, TicketStream, check_seed
 from cursus.settings import check_count
@@ -168,7 +168,7 @@ class _Progress(_ManyCurricula):
         self._floors = np.zeros_like(self._weights)
         self._references = np.ones(students)
         self._offsets = np.arange(students)[:, None] * tasks
-        self._block = np.zeros((students, self._watch.every), dtype=np.int64)
+        self._block: list[IntArray] = []  # the tasks of each of its results, for all students
         self._episodes = 0
         self._weigh(np.arange(students))
 
@@ -184,23 +184,24 @@ class _Progress(_ManyCurricula):
         return tasks
 
     def update(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
-        every, indices = self._watch.every, self._offsets + tasks
+        indices = self._offsets + tasks
         changed = [indices.reshape(-1)]
         for turn in range(tasks.shape[1]):  # one episode of every student at a time: no task occurs twice
             now = indices[:, turn]
             self._counts[now] += 1
             notes = tuple(self._notes[:, now])
             self._notes[:, now] = self._measure.learn(notes, self._counts[now], values[:, turn], lengths[:, turn])
-            self._block[:, self._episodes % every] = now
+            self._block.append(now)
             self._episodes += 1
-            if self._episodes % every == 0:
+            if len(self._block) == self._watch.every:
                 changed.append(self._look())
         self._weigh_some(np.unique(np.concatenate(changed)))
 
     def _look(self) -> IntArray:
-        seen, times = np.unique(self._block, return_counts=True)
+        seen, times = np.unique(np.concatenate(self._block), return_counts=True)
+        self._block.clear()
         self._watch.look(seen, times, self._notes, self._counts)
-        if self._episodes % self._one.look_every == 0:
+        if self._episodes % seldom(self._tasks, self._watch.every) == 0:
             self._weigh(self._watch.changed_groups())
         return seen
 

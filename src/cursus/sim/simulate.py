@@ -182,6 +182,8 @@ def simulate(
         statistics = teacher.observe(CurriculumStatistics(curriculum, by_label=label_statistics))
         if teacher.caller_state is not None:
             _load(teacher.caller_state, settings, agent, recorder, result)
+        elif run is not None:  # so that a kill before the next one takes the student back with its curriculum
+            teacher.checkpoint(_state(settings, agent, recorder, result))
         after = agent.steps * num_envs if resume else None
         with _NullWriter() if run is None else make_writers(run, outputs, resume=after) as out:
             tasks, _ = envs.reset(seed=seed)

@@ -44,7 +44,7 @@ class PooledEvidence(ABC):
     """What is learned from the results of all tasks together; in blocks, so that it makes no difference how they are batched.
 
     Args:
-        every: results in a block.
+        every: results in a block; `look` may change it for the next ones.
     """
 
     current: Any
@@ -54,8 +54,11 @@ class PooledEvidence(ABC):
 
     def __init__(self, every: int) -> None:
         self.every = every
-        self._values, self._lengths = np.zeros(every), np.zeros(every)
-        self._tasks = np.zeros(every, dtype=np.int64)
+        self._begin_block()
+
+    def _begin_block(self) -> None:
+        self._values, self._lengths = np.zeros(self.every), np.zeros(self.every)
+        self._tasks = np.zeros(self.every, dtype=np.int64)
         self._filled = 0
 
     @property
@@ -74,8 +77,12 @@ class PooledEvidence(ABC):
         self._filled = rows.stop % self.every
         if self._filled:
             return np.empty(0, dtype=np.int64)
-        seen, times = np.unique(self._tasks, return_counts=True)
+        ordered = np.sort(self._tasks)
+        begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        seen, times = ordered[begins], np.diff(begins, append=len(ordered))
         self.look(seen, times, notes, counts)
+        if self.every != len(ordered):
+            self._begin_block()
         return seen
 
     def newest_block(self) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -104,6 +111,7 @@ class PooledEvidence(ABC):
         values, lengths, tasks = take(state, "values", "lengths", "tasks")
         if not len(values) == len(lengths) == len(tasks) < self.every:
             raise StateError("this is not a block of results of a curriculum with these settings.")
+        self._begin_block()
         self._filled = len(values)
         begun = slice(self._filled)
         self._values[begun], self._lengths[begun], self._tasks[begun] = values, lengths, tasks
@@ -228,6 +236,19 @@ class Progress(ABC):
             values: the results.
             lengths: steps that each result has cost.
         """
+
+    def learn_all(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> Sequence[float]:
+        """The notes after several results of one task: exactly what `learn` finds for one after the other.
+
+        Args:
+            notes: the columns before them, plain numbers, which are quicker than arrays of one.
+            count: how many results the task has brought before them.
+            values: the results.
+            lengths: steps that each result has cost.
+        """
+        for number, (value, length) in enumerate(zip(values.tolist(), lengths.tolist(), strict=True), count + 1):
+            notes = self.learn(notes, number, value, length)
+        return notes
 
     @abstractmethod
     def scores(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:

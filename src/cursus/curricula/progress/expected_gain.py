@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray, Tree
 
-_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _BASE, _LEARNED, _SQUARES = range(10)
-_LINES = 10  # here the sums of every window begin, and after them their sums by age
+_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _BASE, _LEARNED = range(9)
+_LINES = 9  # here the sums of every window begin; after them those by place, and one of squares
+_TURN = 256  # a result's place is its number in a turn of so many: sums grow by place, and are scaled down at each new turn
+_SEVERAL = 16  # results of one task from which on arrays are quicker than plain numbers
 _SQUARED, _LEVEL = 1, 2  # the windows whose scatter is known, and whose mean says where a task stands
 _FEWEST = 4  # results that a line needs
 _LONGEST_WINDOW = 10_000
@@ -42,6 +45,7 @@ _RATE_PACE = 0.95
 _RESTART = 12  # results that count after a fall
 _LEAST_LEFT = 0.05
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 16, 256
+_LOOKS = 1024  # while results double, there are at most so many looks
 _LARGE_BLOCK, _TASKS_PER_RESULT = 4096, 128  # where there are very many tasks, a look at each block costs less in longer ones
 _MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
 _COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "busy")
@@ -162,18 +166,33 @@ class ExpectedGain(Progress):
         check_positive("pace", pace)
         check_positive("patience", patience)
         self._windows, self._pace, self.patience = tuple(int(each) for each in windows), float(pace), float(patience)
-        self.columns = _LINES + 2 * len(windows)
+        self.columns = _LINES + 2 * len(windows) + 1
         self._sums = slice(_LINES, _LINES + len(windows))
-        self._aged = slice(_LINES + len(windows), self.columns)
-        self._discounts = tuple(1.0 - 1.0 / each for each in self._windows)
+        self._placed = slice(self._sums.stop, self._sums.stop + len(windows))
+        self._squares = self._placed.stop
+        self._discounts = 1.0 - 1.0 / np.array(self._windows, dtype=np.float64)
         self._widths = np.array(self._windows, dtype=np.float64)[:, None]
         self._table = DiscountTable(self._windows)
+        self._build_growth()
+
+    def _build_growth(self) -> None:
+        """By place: what a result is multiplied with in each sum, and what sums are multiplied with when read and in a turn."""
+        places = np.arange(_TURN)[:, None]
+        self._shrink = self._discounts**places
+        growth = 1.0 / self._shrink
+        self._growth = np.concatenate([growth, places * growth, growth[:, [_SQUARED]]], axis=1)
+        self._growths, self._growth_lists = np.ascontiguousarray(self._growth.T), self._growth.tolist()
+        self._turn: list[float] = (self._discounts**_TURN).tolist()
 
     # ---- entering results
 
     def learn(self, notes: Sequence[Any], counts: Any, values: Any, lengths: Any) -> tuple[Any, ...]:
-        """All results get one episode older; the new one has the age 0."""
-        origin, low, high, length, forgotten, changed, rising, base, learned, squares, *lines = notes
+        """The sums grow; that older results count less is a matter of how they are read.
+
+        Discounting every sum at every result would have to be done one by one. So a result is entered with the weight
+        discount^−place, which many results of one task can be at once (`learn_all`), to the last bit.
+        """
+        origin, low, high, length, forgotten, changed, rising, base, learned, *lines = notes
         first = counts == 1
         origin, low, high = either(first, values, origin), either(first, values, low), either(first, values, high)
         far = _FAR_OUT * (high - low)
@@ -182,14 +201,79 @@ class ExpectedGain(Progress):
         low, high = either(values < low, values, low), either(values > high, values, high)
         newest = 1.0 / counts
         length = length + either(newest > _LENGTH_PACE, newest, _LENGTH_PACE) * (lengths - length)
-        value, windows = values - origin, len(self._discounts)
-        sums, aged = lines[:windows], lines[windows:]
-        squares = self._discounts[_SQUARED] * squares + value * value
+        place = counts % _TURN
+        if np.any(place == 0):
+            lines = self._turned(lines, place == 0)
+        value = values - origin
         return (
-            *(origin, low, high, length, forgotten, changed, rising, base, learned, squares),
-            *(discount * total + value for discount, total in zip(self._discounts, sums, strict=True)),
-            *(discount * (old + total) for discount, old, total in zip(self._discounts, aged, sums, strict=True)),
+            *(origin, low, high, length, forgotten, changed, rising, base, learned),
+            *(old + value * growth[place] for old, growth in zip(lines[:-1], self._growths[:-1], strict=True)),
+            lines[-1] + value * value * self._growths[-1][place],
         )
+
+    def _turned(self, lines: Sequence[Any], turned: Any) -> list[Any]:
+        """The sums as they are counted from a new turn on, where one begins."""
+        windows = len(self._windows)
+        sums, placed, squares = lines[:windows], lines[windows:-1], lines[-1]
+        return [
+            *(either(turned, factor * old, old) for factor, old in zip(self._turn, sums, strict=True)),
+            *(
+                either(turned, factor * (old - _TURN * total), old)
+                for factor, old, total in zip(self._turn, placed, sums, strict=True)
+            ),
+            either(turned, self._turn[_SQUARED] * squares, squares),
+        ]
+
+    def learn_all(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> Sequence[float]:
+        """Results that widen the range of the task one by one, all that lie within it together."""
+        notes, done = list(notes), 0
+        while done < len(values):
+            within = (values[done:] >= notes[_LOW]) & (values[done:] <= notes[_HIGH]) & (count + done > 0)
+            several = len(within) if within.all() else int(within.argmin())
+            enter = self._learn_within
+            if several < _SEVERAL:
+                enter, several = self._learn_few, min(several + 1, len(within))
+            rows = slice(done, done + several)
+            notes = enter(notes, count + done, values[rows], lengths[rows])
+            done += several
+        return notes
+
+    def _learn_few(self, notes: list[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
+        """As `learn`, in plain numbers."""
+        (origin, low, high, mean), lines = notes[: _LENGTH + 1], notes[_LINES:]
+        for number, (value, length) in enumerate(zip(values.tolist(), lengths.tolist(), strict=True), count + 1):
+            if number == 1:
+                origin = low = high = value
+            far = _FAR_OUT * (high - low)
+            if number > _RANGE_KNOWN and far > 0:
+                value = min(max(value, low - far), high + far)
+            low, high = min(low, value), max(high, value)
+            mean = mean + max(1.0 / number, _LENGTH_PACE) * (length - mean)
+            place = number % _TURN
+            if place == 0:
+                lines = self._turned(lines, True)
+            value -= origin
+            squares = lines[-1] + value * value * self._growth_lists[place][-1]
+            lines = [old + value * growth for old, growth in zip(lines, self._growth_lists[place], strict=True)]
+            lines[-1] = squares
+        return [origin, low, high, mean, *notes[_LENGTH + 1 : _LINES], *lines]
+
+    def _learn_within(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
+        mean = notes[_LENGTH]
+        for number, length in enumerate(lengths.tolist(), count + 1):
+            mean = mean + max(1.0 / number, _LENGTH_PACE) * (length - mean)
+        value = (values - notes[_ORIGIN])[:, None]
+        places = np.arange(count + 1, count + 1 + len(values)) % _TURN
+        grown = self._growth[places]
+        grown[:, :-1] *= value
+        grown[:, -1:] *= value * value
+        lines = np.array(notes[_LINES:])
+        begins = [0, *(np.flatnonzero(places[1:] == 0) + 1).tolist(), len(values)]
+        for begin, end in pairwise(begins):
+            if places[begin] == 0:
+                lines = np.array(self._turned(lines.tolist(), True))
+            lines = np.add.accumulate(np.vstack([lines, grown[begin:end]]), axis=0)[-1]  # in their order, as one by one
+        return [*notes[:_LENGTH], mean, *notes[_LENGTH + 1 : _LINES], *lines.tolist()]
 
     def shared(self, size: int, *, bounded: bool) -> Watch:
         """How often tasks begin to rise."""
@@ -238,7 +322,7 @@ class ExpectedGain(Progress):
     def read(self, notes: FloatArray, counts: IntArray, scale: Experience) -> _Reading:
         """What these `notes` (shape `(columns, tasks)`) and `counts` show, on the `scale` of what all tasks have taught."""
         remembered = counts - notes[_FORGOTTEN]
-        line = self._line(notes, remembered)
+        line = self._line(notes, counts)
         mean, slope, scatter, origin, worth = line.mean, line.slope, line.scatter, notes[_ORIGIN], line.worth
         if not scale.bounded:
             width = notes[_HIGH] - notes[_LOW]
@@ -273,10 +357,14 @@ class ExpectedGain(Progress):
         )
 
     def _line(self, notes: FloatArray, counts: IntArray) -> _Fits:
-        weight, age, spread, leverage, worth = self._table.rows(counts.astype(np.int64))
-        mean, slope = notes[self._sums] / weight, (age * notes[self._sums] - notes[self._aged]) / spread
+        weight, age, spread, leverage, worth = self._table.rows((counts - notes[_FORGOTTEN]).astype(np.int64))
+        place = counts % _TURN
+        shrink = self._shrink[place].T
+        sums = notes[self._sums] * shrink
+        aged = place * sums - notes[self._placed] * shrink
+        mean, slope = sums / weight, (age * sums - aged) / spread
         explained = mean[_SQUARED] ** 2 + slope[_SQUARED] ** 2 * spread[_SQUARED] / weight[_SQUARED]
-        scatter = np.maximum(notes[_SQUARES] / weight[_SQUARED] - explained, 0.0)
+        scatter = np.maximum(notes[self._squares] * shrink[_SQUARED] / weight[_SQUARED] - explained, 0.0)
         return _Fits(mean, slope, scatter, age, leverage, worth)
 
     @staticmethod
@@ -287,18 +375,18 @@ class ExpectedGain(Progress):
 
     def levels(self, notes: FloatArray, counts: IntArray) -> FloatArray:
         """The mean of the newest results; 0 where there are none."""
-        mean: FloatArray = np.where(
-            counts > 0, notes[_ORIGIN] + self._line(notes, counts - notes[_FORGOTTEN]).mean[_SQUARED], 0.0
-        )
+        mean: FloatArray = np.where(counts > 0, notes[_ORIGIN] + self._line(notes, counts).mean[_SQUARED], 0.0)
         return mean
 
     def restart(self, notes: FloatArray, counts: IntArray) -> FloatArray:
         """These `notes` (all columns of some tasks) and `counts` as if only the newest results were known, and all equal."""
         weight, age, *_ = self._table.rows(np.full(len(counts), _RESTART))
-        line = self._line(notes, counts - notes[_FORGOTTEN])
+        line, place = self._line(notes, counts), counts % _TURN
+        growth = self._growth[place].T
         notes, newest = notes.copy(), line.mean[0]
-        notes[self._sums], notes[self._aged] = newest * weight, newest * weight * age
-        notes[_SQUARES] = (newest * newest + line.scatter) * weight[_SQUARED]
+        notes[self._sums] = newest * weight * growth[: len(weight)]
+        notes[self._placed] = newest * weight * (place - age) * growth[: len(weight)]
+        notes[self._squares] = (newest * newest + line.scatter) * weight[_SQUARED] * growth[_SQUARED]
         notes[_FORGOTTEN] = notes[_CHANGED] = counts - _RESTART
         notes[_RISING] = 0.0
         return notes
@@ -404,6 +492,12 @@ class Watch(PooledEvidence):
         if falling.any():
             found[:, falling] = self._measure.restart(found[:, falling], results[falling])
         notes[:, tasks] = found
+        self.every = self._every_now()
+
+    def _every_now(self) -> int:
+        """A block is not much shorter than a thousandth of all results: so looks are seldom where results are millions."""
+        grown = min(_power_of_two(self._results // _LOOKS), _LARGE_BLOCK) if self._results >= _LOOKS else 1
+        return max(_block(self._size), grown)
 
     def _learn_beginnings(self, reading: _Reading, groups: IntArray, begun: FloatArray) -> None:
         np.add.at(self._events, (reading.kind[begun], groups[begun]), 1.0)
@@ -457,10 +551,11 @@ class Watch(PooledEvidence):
         current = take(known, *_KNOWN)
         if [np.shape(each) for each in counted] != [getattr(self, f"_{name}").shape for name in _COUNTED]:
             raise StateError("this state is of a curriculum with other settings.")
+        self._results = int(results)
+        self.every = self._every_now()
         super().load(block)
         for name, value in zip(_COUNTED, counted, strict=True):
             setattr(self, f"_{name}", np.array(value, dtype=np.float64))
-        self._results = int(results)
         columns = {name: np.array(value, dtype=np.float64) for name, value in zip(_KNOWN, current, strict=True)}
         self.current = Experience(**columns, bounded=self._bounded)
 

@@ -83,16 +83,14 @@ class LearningProgress(Curriculum):
             )
         self._signal = signal
         self._counts = np.zeros(self.tasks.size, dtype=np.int64)
-        self._notes = np.zeros((self._progress.columns, self.tasks.size))
+        self._notes = np.zeros((self.tasks.size, self._progress.columns)).T  # what is known of a task lies together
         self._episodes = 0
         self._shared = self._progress.shared(self.tasks.size, bounded=signal == "score")
         self._focused: list[int] = []
         self._floor = float(floor)
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts) is not None
         self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=self._floor, shared=shared)
-        self._seldom, self._telling = (
-            max(self.tasks.size // _SELDOM // every, 1) * every for every in (self._shared.every, BLOCK)
-        )
+        self._telling = 2 * seldom(self.tasks.size, BLOCK)
         self._weigh_all()
 
     # ---- drawing
@@ -181,9 +179,7 @@ class LearningProgress(Curriculum):
         """Parts that end where something is due, so that it makes no difference how results come in."""
         start = 0
         while start < len(episodes):
-            due = [
-                each for each in (self._shared.every, self._seldom, 2 * self._telling, self._weights.refresh_every) if each > 1
-            ]
+            due = [each for each in (self._shared.every, self._seldom, self._telling, self._weights.refresh_every) if each > 1]
             stop = start + min(every - self._episodes % every for every in due)
             yield episodes[start:stop]
             start = stop
@@ -216,12 +212,10 @@ class LearningProgress(Curriculum):
         self._notes[:, tasks] = self._progress.learn(tuple(self._notes[:, tasks]), self._counts[tasks], values, lengths)
 
     def _enter_all(self, task: int, values: FloatArray, lengths: FloatArray) -> None:
-        """Many results of one task: plain numbers are quicker than arrays of one."""
-        notes, count = tuple(self._notes[:, task].tolist()), int(self._counts[task])
-        for value, length in zip(values.tolist(), lengths.tolist(), strict=True):
-            count += 1
-            notes = self._progress.learn(notes, count, value, length)
-        self._notes[:, task], self._counts[task] = notes, count
+        """Many results of one task."""
+        notes, count = self._notes[:, task].tolist(), int(self._counts[task])
+        self._notes[:, task] = self._progress.learn_all(notes, count, values, lengths)
+        self._counts[task] += len(values)
 
     def _weigh_changed(self) -> None:
         """Bring the weights up to date with the notes."""
@@ -243,7 +237,7 @@ class LearningProgress(Curriculum):
             self._weigh_all()
         if self._episodes % self._seldom == 0 and self._shared.has_changed():
             self._weigh_all()
-        return self._say_focus(ticket) if self._episodes % (2 * self._telling) == 0 else []
+        return self._say_focus(ticket) if self._episodes % self._telling == 0 else []
 
     @property
     def progress(self) -> Progress:
@@ -251,9 +245,8 @@ class LearningProgress(Curriculum):
         return self._progress
 
     @property
-    def look_every(self) -> int:
-        """Results after which all weights are renewed, if what the tasks have in common has changed."""
-        return self._seldom
+    def _seldom(self) -> int:
+        return seldom(self.tasks.size, self._shared.every)
 
     @property
     def floor(self) -> float:
@@ -391,6 +384,11 @@ class LearningProgress(Curriculum):
             "floor": self._floor,
             "signal": self._signal,
         }
+
+
+def seldom(size: int, every: int) -> int:
+    """Results after which all weights are renewed, if what the tasks have in common has changed: as blocks of `every` end."""
+    return max(size // _SELDOM // every, 1) * every
 
 
 def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from cursus.randomness import TicketStream
@@ -44,7 +46,7 @@ class SumTree:
         """Give some things new weights. An index that is named twice keeps the last weight."""
         self._levels[0].reshape(-1)[indices] = weights
         for below, above in zip(self._levels, self._levels[1:], strict=False):
-            indices = indices // _BRANCHES
+            indices = _without_repeats(indices // _BRANCHES)
             above.reshape(-1)[indices] = below[indices].sum(axis=1)
 
     def set_all(self, weights: FloatArray) -> None:
@@ -69,14 +71,23 @@ class SumTree:
         rows = np.zeros(len(uniform), dtype=np.int64)
         every = np.arange(len(uniform))
         for level in reversed(self._levels):
-            sums = np.cumsum(level[rows], axis=1)
-            branch = np.count_nonzero(sums <= left[:, None], axis=1)
+            sums = np.ascontiguousarray(level[rows].T)
+            for before, sum_ in itertools.pairwise(sums):  # three times as fast as a cumulative sum of short rows
+                sum_ += before
+            branch = np.count_nonzero(sums <= left, axis=0)
             past = branch == _BRANCHES  # by rounding: the last one that has any weight is meant
             if past.any():
-                branch[past] = np.count_nonzero(sums[past] < sums[past, -1:], axis=1)
-            left = left - np.where(branch > 0, sums[every, branch - 1], 0.0)
+                branch[past] = np.count_nonzero(sums[:, past] < sums[-1, past], axis=0)
+            left = left - np.where(branch > 0, sums[branch - 1, every], 0.0)
             rows = rows * _BRANCHES + branch
         return rows
+
+
+def _without_repeats(sorted_: IntArray) -> IntArray:
+    """Each of these numbers once, where equal ones stand together."""
+    if not len(sorted_):
+        return sorted_
+    return sorted_[np.concatenate(([True], sorted_[1:] != sorted_[:-1]))]
 
 
 _FEW_TASKS = 1024  # up to so many, weights that depend on all tasks are always exact; with more, 64 times per round of all
@@ -120,8 +131,7 @@ class TaskWeights:
         if not changed or self.refresh_every:
             self._outdated |= bool(changed)
             return np.empty(0, dtype=np.int64)
-        tasks = np.sort(changed[0] if len(changed) == 1 else np.concatenate(changed))
-        return tasks[np.concatenate(([True], tasks[1:] != tasks[:-1]))]
+        return _without_repeats(np.sort(changed[0] if len(changed) == 1 else np.concatenate(changed)))
 
     @property
     def outdated(self) -> bool:
