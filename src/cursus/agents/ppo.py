@@ -138,7 +138,9 @@ class PPO(Agent):
         self._ent_coef, self._vf_coef, self._max_grad_norm = ent_coef, vf_coef, max_grad_norm
         self.compiled = compiled
         """Whether kernels are fused by `torch.compile`."""
-        self._losses_of: Any = torch.compile(self._losses, dynamic=False) if compiled else self._losses
+        self._losses_of: Callable[[Mapping[str, Tensor]], tuple[Tensor, Tensor]] = (
+            torch.compile(self._losses, dynamic=False) if compiled else self._losses
+        )
         with seeded(seed):
             self._build_networks()
         self._optimiser = adam(self._both, learning_rate, self.device, eps=1e-5)  # Huang et al., detail 3

@@ -226,21 +226,22 @@ class ExpectedGain(Progress):
 
     def learn_all(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> Sequence[float]:
         """Results that widen the range of the task one by one, all that lie within it together."""
-        notes, done = list(notes), 0
+        done = 0
         while done < len(values):
             within = (values[done:] >= notes[_LOW]) & (values[done:] <= notes[_HIGH]) & (count + done > 0)
             several = len(within) if within.all() else int(within.argmin())
-            enter = self._learn_within
-            if several < _SEVERAL:
-                enter, several = self._learn_few, min(several + 1, len(within))
+            few = several < _SEVERAL
+            if few:
+                several = min(several + 1, len(within))
             rows = slice(done, done + several)
+            enter = self._learn_few if few else self._learn_within
             notes = enter(notes, count + done, values[rows], lengths[rows])
             done += several
         return notes
 
-    def _learn_few(self, notes: list[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
+    def _learn_few(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
         """As `learn`, in plain numbers."""
-        (origin, low, high, mean), lines = notes[: _LENGTH + 1], notes[_LINES:]
+        (origin, low, high, mean), lines = notes[: _LENGTH + 1], list(notes[_LINES:])
         for number, (value, length) in enumerate(zip(values.tolist(), lengths.tolist(), strict=True), count + 1):
             if number == 1:
                 origin = low = high = value
