@@ -20,6 +20,7 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
+_AT_ONCE = 4096  # tasks whose scores are computed together: what is in between fits into a processor's cache, five times as fast
 _SELDOM = 2  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
 _LEADING = 2.0  # times uniform
@@ -110,8 +111,6 @@ class LearningProgress(Curriculum):
     def scores(self) -> FloatArray:
         """How much progress each task seems to be worth, before it is made a weight."""
         tried = np.flatnonzero(self._counts)
-        if 2 * len(tried) > self.tasks.size:
-            return self._progress.scores(self._notes, self._counts, self._shared.current)
         scores = np.full(self.tasks.size, self._score_of_untried())
         scores[tried] = self._scores_of(tried)
         return scores
@@ -124,7 +123,13 @@ class LearningProgress(Curriculum):
         return float(self._progress.scores(*self._untried(), self._shared.current)[0])
 
     def _scores_of(self, tasks: IntArray) -> FloatArray:
-        return self._progress.scores(self._notes[:, tasks], self._counts[tasks], self._shared.current)
+        scores = np.empty(len(tasks))
+        for begin in range(0, len(tasks), _AT_ONCE):
+            some = tasks[begin : begin + _AT_ONCE]
+            scores[begin : begin + _AT_ONCE] = self._progress.scores(
+                self._notes[:, some], self._counts[some], self._shared.current
+            )
+        return scores
 
     def progress_of(self, tasks: IntArray) -> FloatArray:
         """The progress that the results of these `tasks` (ids) have shown."""
@@ -221,9 +226,8 @@ class LearningProgress(Curriculum):
         """Bring the weights up to date with the notes."""
         tasks = self._weights.take_changed()
         if len(tasks):
-            notes, counts = self._notes[:, tasks], self._counts[tasks]
-            scores = self._progress.scores(notes, counts, self._shared.current)
-            self._weights.set(tasks, scores, self._progress.floor_weights(notes, counts, self._shared.current))
+            floors = self._progress.floor_weights(self._notes[:, tasks], self._counts[tasks], self._shared.current)
+            self._weights.set(tasks, self._scores_of(tasks), floors)
 
     def weight_of(self, scores: FloatArray, reference: float | FloatArray) -> FloatArray:
         """The weights of tasks with these `scores`, where an untried one has the score `reference`."""
