@@ -253,26 +253,41 @@ _value = st.sampled_from([0.0, 1.0, 0.5, -3.0, 7.0, 1e4])
 
 
 @pytest.mark.parametrize("progress", [ExpectedGain(), ExpectedGain(windows=(2, 3, 5)), Trend(), FastSlow()])
-@given(parts=st.lists(st.lists(_value, min_size=1, max_size=600), min_size=1, max_size=4))
+@given(parts=st.lists(st.lists(st.tuples(st.sampled_from([0, 1, 2, 2, 2, 2]), _value), min_size=1, max_size=600), max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_results_entered_together_are_those_entered_one_by_one(progress: Progress, parts: list[list[float]]) -> None:
-    together = alone = tuple([0.0] * progress.columns)
-    count = 0
+def test_results_entered_together_are_those_entered_one_by_one(
+    progress: Progress, parts: list[list[tuple[int, float]]]
+) -> None:
+    together, counts = np.zeros((3, progress.columns)).T, np.zeros(3, dtype=np.int64)
+    alone = [tuple([0.0] * progress.columns) for _ in range(3)]
+    times = [0, 0, 0]
     for part in parts:
         lengths = np.arange(1.0, len(part) + 1)
-        together = progress.learn_all(together, count, np.array(part), lengths)
-        for value, length in zip(part, lengths.tolist(), strict=True):
-            count += 1
-            alone = progress.learn(alone, count, value, length)
-        assert [float(each) for each in together] == [float(each) for each in alone]  # to the last bit
+        progress.enter(together, counts, np.array([task for task, _ in part]), np.array([value for _, value in part]), lengths)
+        for (task, value), length in zip(part, lengths.tolist(), strict=True):
+            times[task] += 1
+            alone[task] = progress.learn(alone[task], times[task], value, length)
+        assert together.T.tolist() == [[float(each) for each in notes] for notes in alone]  # to the last bit
+        assert counts.tolist() == times
+
+
+@given(lengths=st.lists(st.floats(1, 1000), min_size=1, max_size=1200))
+@settings(max_examples=40, deadline=None)
+def test_expected_gain_knows_how_long_the_newest_episodes_were(lengths: list[float]) -> None:
+    gain = ExpectedGain()
+    notes, counts = np.zeros((1, gain.columns)).T, np.zeros(1, dtype=np.int64)
+    gain.enter(notes, counts, np.zeros(len(lengths), dtype=np.int64), np.zeros(len(lengths)), np.array(lengths))
+    expected = np.average(lengths, weights=0.95 ** np.arange(len(lengths))[::-1].astype(float))
+    assert gain.mean_lengths(notes, counts)[0] == pytest.approx(expected, rel=1e-9)
 
 
 @given(history=st.lists(st.sampled_from([0.0, 1.0]), min_size=4, max_size=1500), window=st.sampled_from([12, 50, 200]))
 @settings(max_examples=60, deadline=None)
 def test_expected_gain_draws_its_lines_as_a_weighted_regression_does(history: list[float], window: int) -> None:
     gain = ExpectedGain(windows=(window, 300, 400))
-    notes = gain.learn_all([0.0] * gain.columns, 0, np.array(history), np.ones(len(history)))
-    line = gain._line(np.array(notes)[:, None], np.array([len(history)]))
+    notes, counts = np.zeros((1, gain.columns)).T, np.zeros(1, dtype=np.int64)
+    gain.enter(notes, counts, np.zeros(len(history), dtype=np.int64), np.array(history), np.ones(len(history)))
+    line = gain._line(notes, counts)
     weights = (1 - 1 / window) ** np.arange(len(history))[::-1].astype(float)
     assert line.slope[0, 0] == pytest.approx(weighted_line(history, window)[0], abs=1e-9)
     assert line.mean[0, 0] + history[0] == pytest.approx(np.average(history, weights=weights), abs=1e-9)

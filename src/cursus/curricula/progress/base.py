@@ -23,6 +23,7 @@ _TRIMMED = 0.05  # of the noisiest tasks, which one crash may have made so
 _QUANTILES = (0.0, 0.01, 0.1, 0.9, 0.99, 1.0)
 _FAR_OUT = 2.0  # results that lie further than so many widths outside the usual count as that far
 _EDGE = 1e100
+_MOST_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,18 +238,28 @@ class Progress(ABC):
             lengths: steps that each result has cost.
         """
 
-    def learn_all(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> Sequence[float]:
-        """The notes after several results of one task: exactly what `learn` finds for one after the other.
+    def enter(self, notes: FloatArray, counts: IntArray, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
+        """Enter results of any tasks, in their order: exactly what `learn` finds for one after the other.
 
         Args:
-            notes: the columns before them, plain numbers, which are quicker than arrays of one.
-            count: how many results the task has brought before them.
+            notes: of all tasks, shape `(columns, size)`, changed in place.
+            counts: results that each task has brought before, shape `(size,)`, changed in place.
+            tasks: whose results they are, some perhaps several times.
             values: the results.
             lengths: steps that each result has cost.
         """
-        for number, (value, length) in enumerate(zip(values.tolist(), lengths.tolist(), strict=True), count + 1):
-            notes = self.learn(notes, number, value, length)
-        return notes
+        rounds, often = _rounds(tasks)
+        for rows in rounds:
+            now = tasks[rows]
+            counts[now] += 1
+            notes[:, now] = self.learn(tuple(notes[:, now]), counts[now], values[rows], lengths[rows])
+        for rows in often:  # plain numbers are quicker than arrays of one
+            task = int(tasks[rows[0]])
+            known: Sequence[float] = notes[:, task].tolist()
+            for value, length in zip(values[rows].tolist(), lengths[rows].tolist(), strict=True):
+                counts[task] += 1
+                known = self.learn(known, int(counts[task]), value, length)
+            notes[:, task] = known
 
     @abstractmethod
     def scores(self, notes: FloatArray, counts: IntArray, scale: Any) -> FloatArray:
@@ -296,6 +307,25 @@ class Progress(ABC):
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
         """The keyword arguments that make this measure again."""
+
+
+def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:
+    """Row numbers in rounds: in each, every task occurs at most once, and its results come in their order.
+
+    Tasks that occur more often than there are rounds worth their while come as lists of their own.
+    """
+    order = np.argsort(tasks, kind="stable")
+    ordered = tasks[order]
+    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    if len(begins) == len(tasks):
+        return [order], []
+    lengths = np.diff(np.append(begins, len(tasks)))
+    turn = np.arange(len(tasks)) - np.repeat(begins, lengths)
+    long = np.repeat(lengths > _MOST_ROUNDS, lengths)
+    most = int(lengths[lengths <= _MOST_ROUNDS].max(initial=0))
+    rounds = [order[(turn == number) & ~long] for number in range(most)]
+    often = [order[begin : begin + length] for begin, length in zip(begins, lengths, strict=True) if length > _MOST_ROUNDS]
+    return rounds, often
 
 
 def either(condition: Any, this: Any, that: Any) -> Any:

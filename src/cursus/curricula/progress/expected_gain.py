@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,14 @@ from cursus.errors import SettingsError, StateError
 from cursus.settings import check_count, check_positive
 from cursus.types import FloatArray, IntArray, Tree
 
-_ORIGIN, _LOW, _HIGH, _LENGTH, _FORGOTTEN, _CHANGED, _RISING, _BASE, _LEARNED = range(9)
-_LINES = 9  # here the sums of every window begin; after them those by place, and one of squares
+_ORIGIN, _LOW, _HIGH, _FORGOTTEN, _CHANGED, _RISING, _BASE, _LEARNED = range(8)
+_LINES = 8  # here the sums of every window begin; after them those by place, one of squares, and one of lengths
 _TURN = 256  # a result's place is its number in a turn of so many: sums grow by place, and are scaled down at each new turn
-_SEVERAL = 16  # results of one task from which on arrays are quicker than plain numbers
 _SQUARED, _LEVEL = 1, 2  # the windows whose scatter is known, and whose mean says where a task stands
 _FEWEST = 4  # results that a line needs
 _LONGEST_WINDOW = 10_000
 _FAR_OUT, _RANGE_KNOWN = 2.0, 16  # a return so many ranges outside of what 16 others have shown counts as that far
-_LENGTH_PACE = 0.05
+_LENGTH_WINDOW = 20
 
 # Chosen on the worlds of benchmarks/learning_progress.py and of the arena: docs/decisions.md says what was tried.
 _MOVING = 0.5  # how likely it is beforehand that a task moves
@@ -166,10 +164,10 @@ class ExpectedGain(Progress):
         check_positive("pace", pace)
         check_positive("patience", patience)
         self._windows, self._pace, self.patience = tuple(int(each) for each in windows), float(pace), float(patience)
-        self.columns = _LINES + 2 * len(windows) + 1
+        self.columns = _LINES + 2 * len(windows) + 2
         self._sums = slice(_LINES, _LINES + len(windows))
         self._placed = slice(self._sums.stop, self._sums.stop + len(windows))
-        self._squares = self._placed.stop
+        self._squares, self._lengths = self._placed.stop, self._placed.stop + 1
         self._discounts = 1.0 - 1.0 / np.array(self._windows, dtype=np.float64)
         self._widths = np.array(self._windows, dtype=np.float64)[:, None]
         self._table = DiscountTable(self._windows)
@@ -177,12 +175,16 @@ class ExpectedGain(Progress):
 
     def _build_growth(self) -> None:
         """By place: what a result is multiplied with in each sum, and what sums are multiplied with when read and in a turn."""
-        places = np.arange(_TURN)[:, None]
+        kept, places = 1.0 - 1.0 / _LENGTH_WINDOW, np.arange(_TURN)[:, None]
         self._shrink = self._discounts**places
         growth = 1.0 / self._shrink
-        self._growth = np.concatenate([growth, places * growth, growth[:, [_SQUARED]]], axis=1)
-        self._growths, self._growth_lists = np.ascontiguousarray(self._growth.T), self._growth.tolist()
-        self._turn: list[float] = (self._discounts**_TURN).tolist()
+        self._growth = np.concatenate([growth, places * growth, growth[:, [_SQUARED]], kept**-places], axis=1)
+        self._growths = np.ascontiguousarray(self._growth.T)
+        self._turn: list[float] = [*(self._discounts**_TURN).tolist(), kept**_TURN]
+        # By count: the mean length is the sum times this, however few its lengths are.
+        counts = np.arange(1, 4 * _TURN)
+        means = kept ** (counts % _TURN) / (_LENGTH_WINDOW * (1.0 - kept**counts))
+        self._length_shrink = np.concatenate([[0.0], means, means[-_TURN:]])
 
     # ---- entering results
 
@@ -190,91 +192,97 @@ class ExpectedGain(Progress):
         """The sums grow; that older results count less is a matter of how they are read.
 
         Discounting every sum at every result would have to be done one by one. So a result is entered with the weight
-        discount^−place, which many results of one task can be at once (`learn_all`), to the last bit.
+        discount^−place, which many results can be at once (`enter`), to the last bit.
         """
-        origin, low, high, length, forgotten, changed, rising, base, learned, *lines = notes
+        origin, low, high, forgotten, changed, rising, base, learned, *lines = notes
         first = counts == 1
         origin, low, high = either(first, values, origin), either(first, values, low), either(first, values, high)
         far = _FAR_OUT * (high - low)
         known = (counts > _RANGE_KNOWN) & (far > 0)
         values = either(known & (values < low - far), low - far, either(known & (values > high + far), high + far, values))
         low, high = either(values < low, values, low), either(values > high, values, high)
-        newest = 1.0 / counts
-        length = length + either(newest > _LENGTH_PACE, newest, _LENGTH_PACE) * (lengths - length)
         place = counts % _TURN
         if np.any(place == 0):
             lines = self._turned(lines, place == 0)
+        *sums, squares, steps = lines
+        *growths, of_squares, of_lengths = self._growths
         value = values - origin
         return (
-            *(origin, low, high, length, forgotten, changed, rising, base, learned),
-            *(old + value * growth[place] for old, growth in zip(lines[:-1], self._growths[:-1], strict=True)),
-            lines[-1] + value * value * self._growths[-1][place],
+            *(origin, low, high, forgotten, changed, rising, base, learned),
+            *(old + value * growth[place] for old, growth in zip(sums, growths, strict=True)),
+            squares + value * value * of_squares[place],
+            steps + lengths * of_lengths[place],
         )
 
     def _turned(self, lines: Sequence[Any], turned: Any) -> list[Any]:
         """The sums as they are counted from a new turn on, where one begins."""
-        windows = len(self._windows)
-        sums, placed, squares = lines[:windows], lines[windows:-1], lines[-1]
+        *factors, of_lengths = self._turn
+        windows = len(factors)
+        sums, placed, (squares, steps) = lines[:windows], lines[windows:-2], lines[-2:]
         return [
-            *(either(turned, factor * old, old) for factor, old in zip(self._turn, sums, strict=True)),
+            *(either(turned, factor * old, old) for factor, old in zip(factors, sums, strict=True)),
             *(
                 either(turned, factor * (old - _TURN * total), old)
-                for factor, old, total in zip(self._turn, placed, sums, strict=True)
+                for factor, old, total in zip(factors, placed, sums, strict=True)
             ),
-            either(turned, self._turn[_SQUARED] * squares, squares),
+            either(turned, factors[_SQUARED] * squares, squares),
+            either(turned, of_lengths * steps, steps),
         ]
 
-    def learn_all(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> Sequence[float]:
-        """Results that widen the range of the task one by one, all that lie within it together."""
-        done = 0
-        while done < len(values):
-            within = (values[done:] >= notes[_LOW]) & (values[done:] <= notes[_HIGH]) & (count + done > 0)
-            several = len(within) if within.all() else int(within.argmin())
-            few = several < _SEVERAL
-            if few:
-                several = min(several + 1, len(within))
-            rows = slice(done, done + several)
-            enter = self._learn_few if few else self._learn_within
-            notes = enter(notes, count + done, values[rows], lengths[rows])
-            done += several
-        return notes
+    def enter(self, notes: FloatArray, counts: IntArray, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
+        """Results of all tasks at once: sums grow in the order of results, and a range grows in any order."""
+        order = np.argsort(tasks, kind="stable")
+        ordered, values, lengths = tasks[order], values[order], lengths[order]
+        begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        which, sizes = ordered[begins], np.diff(begins, append=len(ordered))
+        before, group = counts[which], np.repeat(np.arange(len(which)), sizes)
+        known = notes.T[which]
+        fresh = before == 0
+        known[fresh, _ORIGIN] = known[fresh, _LOW] = known[fresh, _HIGH] = values[begins[fresh]]
+        numbers = np.arange(1, len(ordered) + 1) + (before - begins)[group]
+        values = self._clipped(known, values, numbers, group)
+        known[:, _LOW] = np.minimum(known[:, _LOW], np.minimum.reduceat(values, begins))
+        known[:, _HIGH] = np.maximum(known[:, _HIGH], np.maximum.reduceat(values, begins))
+        value = (values - known[group, _ORIGIN])[:, None]
+        grown = self._growth[numbers % _TURN]
+        grown[:, :-2] *= value
+        grown[:, -2:-1] *= value * value
+        grown[:, -1] *= lengths
+        self._add(known[:, _LINES:], grown, group, numbers // _TURN - (before // _TURN)[group], begins + sizes - 1)
+        notes.T[which] = known
+        counts[which] = before + sizes
 
-    def _learn_few(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
-        """As `learn`, in plain numbers."""
-        (origin, low, high, mean), lines = notes[: _LENGTH + 1], list(notes[_LINES:])
-        for number, (value, length) in enumerate(zip(values.tolist(), lengths.tolist(), strict=True), count + 1):
-            if number == 1:
-                origin = low = high = value
-            far = _FAR_OUT * (high - low)
-            if number > _RANGE_KNOWN and far > 0:
-                value = min(max(value, low - far), high + far)
-            low, high = min(low, value), max(high, value)
-            mean = mean + max(1.0 / number, _LENGTH_PACE) * (length - mean)
-            place = number % _TURN
-            if place == 0:
-                lines = self._turned(lines, True)
-            value -= origin
-            squares = lines[-1] + value * value * self._growth_lists[place][-1]
-            lines = [old + value * growth for old, growth in zip(lines, self._growth_lists[place], strict=True)]
-            lines[-1] = squares
-        return [origin, low, high, mean, *notes[_LENGTH + 1 : _LINES], *lines]
+    @staticmethod
+    def _clipped(known: FloatArray, values: FloatArray, numbers: IntArray, group: IntArray) -> FloatArray:
+        """Values far outside of what a task's results have shown count as that far; tasks that may have some one by one."""
+        low, high = known[:, _LOW], known[:, _HIGH]
+        far = _FAR_OUT * (high - low)
+        suspect = (numbers > _RANGE_KNOWN) & ((values < (low - far)[group]) | (values > (high + far)[group]))
+        if not suspect.any():
+            return values
+        values = values.copy()
+        for task in np.flatnonzero(np.bincount(group[suspect])):
+            rows = np.flatnonzero(group == task)
+            lowest, highest = float(low[task]), float(high[task])
+            for row, number, value in zip(rows, numbers[rows].tolist(), values[rows].tolist(), strict=True):
+                away = _FAR_OUT * (highest - lowest)
+                if number > _RANGE_KNOWN and away > 0:
+                    value = min(max(value, lowest - away), highest + away)
+                values[row] = value
+                lowest, highest = min(lowest, value), max(highest, value)
+        return values
 
-    def _learn_within(self, notes: Sequence[float], count: int, values: FloatArray, lengths: FloatArray) -> list[float]:
-        mean = notes[_LENGTH]
-        for number, length in enumerate(lengths.tolist(), count + 1):
-            mean = mean + max(1.0 / number, _LENGTH_PACE) * (length - mean)
-        value = (values - notes[_ORIGIN])[:, None]
-        places = np.arange(count + 1, count + 1 + len(values)) % _TURN
-        grown = self._growth[places]
-        grown[:, :-1] *= value
-        grown[:, -1:] *= value * value
-        lines = np.array(notes[_LINES:])
-        begins = [0, *(np.flatnonzero(places[1:] == 0) + 1).tolist(), len(values)]
-        for begin, end in pairwise(begins):
-            if places[begin] == 0:
-                lines = np.array(self._turned(lines.tolist(), True))
-            lines = np.add.accumulate(np.vstack([lines, grown[begin:end]]), axis=0)[-1]  # in their order, as one by one
-        return [*notes[:_LENGTH], mean, *notes[_LENGTH + 1 : _LINES], *lines.tolist()]
+    def _add(self, lines: FloatArray, grown: FloatArray, group: IntArray, turns: IntArray, last: IntArray) -> None:
+        """Add rows to the lines of their groups, one after the other, in place; a group's lines turn as its rows do."""
+        columns = np.arange(lines.shape[1])
+        for turn in range(int(turns.max()) + 1):
+            if turn:
+                begun = turns[last] >= turn
+                lines[begun] = np.stack(self._turned(list(lines[begun].T), True), axis=1)
+            now = turns == turn
+            sums = lines.copy()  # in one piece
+            np.add.at(sums.reshape(-1), (group[now, None] * len(columns) + columns).reshape(-1), grown[now].reshape(-1))
+            lines[:] = sums
 
     def shared(self, size: int, *, bounded: bool) -> Watch:
         """How often tasks begin to rise."""
@@ -297,15 +305,21 @@ class ExpectedGain(Progress):
         kind, beginnings = reading.kind, scale.beginnings
         begins = np.where(kind == _NEVER, beginnings[0], np.where(kind == _ALWAYS, beginnings[2], beginnings[1]))
         chance = begins * reading.left / self.watched(reading, notes, counts, scale)
-        slowness = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0) / scale.length, 1.0)
+        slowness = np.where(counts > 0, np.maximum(self.mean_lengths(notes, counts), 1.0) / scale.length, 1.0)
         by_step: FloatArray = chance / slowness
         return by_step
 
     def floor_weights(self, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
         """As many steps for each task, not episodes, and more where something has been learned: so it is not forgotten."""
-        length = np.where(counts > 0, np.maximum(notes[_LENGTH], 1.0), scale.length)
+        length = np.where(counts > 0, np.maximum(self.mean_lengths(notes, counts), 1.0), scale.length)
         weights: FloatArray = (1.0 + _REHEARSED * notes[_LEARNED]) / length
         return weights
+
+    def mean_lengths(self, notes: FloatArray, counts: IntArray) -> FloatArray:
+        """Steps of a task's newest episodes, from its `notes` and `counts`; 0 where there are none."""
+        lasting = np.where(counts < 3 * _TURN, counts, 3 * _TURN + counts % _TURN)
+        lengths: FloatArray = notes[self._lengths] * self._length_shrink[lasting]
+        return lengths
 
     @staticmethod
     def watched(reading: _Reading, notes: FloatArray, counts: IntArray, scale: Experience) -> FloatArray:
@@ -476,7 +490,7 @@ class Watch(PooledEvidence):
         np.add.at(self._exposure, (reading.kind, groups), np.where(rising, 0.0, watched))
         most = reading.mean[_SQUARED] * (1.0 - reading.mean[_SQUARED])
         for total, new in (
-            (self._steps, found[_LENGTH]),
+            (self._steps, self._measure.mean_lengths(found, results)),
             (self._scatter, reading.scatter),
             (self._most, np.maximum(most, 0.0)),
         ):

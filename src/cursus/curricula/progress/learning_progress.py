@@ -24,7 +24,6 @@ _AT_ONCE = 4096  # tasks whose scores are computed together: what is in between 
 _SELDOM = 2  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
 _LEADING = 2.0  # times uniform
-_MOST_ROUNDS = 3
 
 
 class LearningProgress(Curriculum):
@@ -91,7 +90,6 @@ class LearningProgress(Curriculum):
         self._floor = float(floor)
         shared = self._progress.weights(np.ones(self.tasks.size), self._counts) is not None
         self._weights = TaskWeights(self.tasks.size, focus=float(focus), floor=self._floor, shared=shared)
-        self._telling = 2 * seldom(self.tasks.size, BLOCK)
         self._weigh_all()
 
     # ---- drawing
@@ -204,23 +202,8 @@ class LearningProgress(Curriculum):
             self._note(tasks, self._shared.clip(values), lengths)
 
     def _note(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
-        rounds, often = _rounds(tasks)
-        for rows in rounds:
-            self._enter(tasks[rows], values[rows], lengths[rows])
-        for rows in often:
-            self._enter_all(int(tasks[rows[0]]), values[rows], lengths[rows])
+        self._progress.enter(self._notes, self._counts, tasks, values, lengths)
         self._weights.mark(tasks)
-
-    def _enter(self, tasks: IntArray, values: FloatArray, lengths: FloatArray) -> None:
-        """One result each for tasks that differ."""
-        self._counts[tasks] += 1
-        self._notes[:, tasks] = self._progress.learn(tuple(self._notes[:, tasks]), self._counts[tasks], values, lengths)
-
-    def _enter_all(self, task: int, values: FloatArray, lengths: FloatArray) -> None:
-        """Many results of one task."""
-        notes, count = self._notes[:, task].tolist(), int(self._counts[task])
-        self._notes[:, task] = self._progress.learn_all(notes, count, values, lengths)
-        self._counts[task] += len(values)
 
     def _weigh_changed(self) -> None:
         """Bring the weights up to date with the notes."""
@@ -251,6 +234,10 @@ class LearningProgress(Curriculum):
     @property
     def _seldom(self) -> int:
         return seldom(self.tasks.size, self._shared.every)
+
+    @property
+    def _telling(self) -> int:
+        return 2 * seldom(self.tasks.size, max(self._shared.every, BLOCK))
 
     @property
     def floor(self) -> float:
@@ -393,25 +380,6 @@ class LearningProgress(Curriculum):
 def seldom(size: int, every: int) -> int:
     """Results after which all weights are renewed, if what the tasks have in common has changed: as blocks of `every` end."""
     return max(size // _SELDOM // every, 1) * every
-
-
-def _rounds(tasks: IntArray) -> tuple[list[IntArray], list[IntArray]]:
-    """Row numbers in rounds: in each, every task occurs at most once, and its results come in their order.
-
-    Tasks that occur more often than there are rounds worth their while come as lists of their own.
-    """
-    order = np.argsort(tasks, kind="stable")
-    ordered = tasks[order]
-    begins = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    if len(begins) == len(tasks):
-        return [order], []
-    lengths = np.diff(np.append(begins, len(tasks)))
-    turn = np.arange(len(tasks)) - np.repeat(begins, lengths)
-    long = np.repeat(lengths > _MOST_ROUNDS, lengths)
-    most = int(lengths[lengths <= _MOST_ROUNDS].max(initial=0))
-    rounds = [order[(turn == number) & ~long] for number in range(most)]
-    often = [order[begin : begin + length] for begin, length in zip(begins, lengths, strict=True) if length > _MOST_ROUNDS]
-    return rounds, often
 
 
 def some_of(size: int, most: int) -> IntArray:
