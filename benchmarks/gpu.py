@@ -148,20 +148,37 @@ def measure_speed(device: torch.device, sizes: tuple[int, ...], seconds: float) 
 
 
 def _with_policy(envs: TorchEnv, steps: int, seconds: float) -> Iterator[tuple[str, float]]:
+    """A rollout on the device; with what the host then does, one after the other; and training, in which both overlap."""
     trainer = Trainer(cursus.Uniform(Product(doors=range(7))), envs, 0)
-    yield f"rollout_msteps_s_{envs.num_envs}", rate(lambda: trainer.rollout(learn=False), steps, envs.device, seconds)
+    together = rate(lambda: trainer.rollout(learn=False), steps, envs.device, seconds)
+    times = []
+    for _ in range(20):
+        wait(envs.device)
+        begin = time.perf_counter()
+        trainer.learner.play()
+        wait(envs.device)
+        times.append(time.perf_counter() - begin)
+        trainer.agent.rollout.clear()
+        trainer.tickets.exchange()
+    yield f"rollout_msteps_s_{envs.num_envs}", steps / statistics.median(times) / MILLION
+    yield f"rollout_exchange_msteps_s_{envs.num_envs}", together
     yield f"ppo_msteps_s_{envs.num_envs}", rate(trainer.rollout, steps, envs.device, seconds)
 
 
 def _walking(envs: TorchEnv, tickets: Any, actions: Tensor, device: torch.device) -> Recorded[None]:
-    def walk(_: object) -> None:
-        for step in range(STEPS):
-            came = envs.step(actions[step])
-            ended = came.terminated | came.truncated
-            tickets.step(ended, rewards=came.rewards, success=came.success)
-            envs.begin(ended, tickets.tasks)
+    def walk(acts: Tensor) -> None:
+        came = envs.step(acts)
+        ended = came.terminated | came.truncated
+        tickets.step(ended, rewards=came.rewards, success=came.success)
+        envs.begin(ended, tickets.tasks)
 
-    return Recorded(walk, {}, device)
+    walking: Any = torch.compile(walk, fullgraph=True, dynamic=False) if Trainer.compiled else walk
+
+    def walk_all(_: object) -> None:
+        for acts in actions:
+            walking(acts)
+
+    return Recorded(walk_all, {}, device)
 
 
 def staged(count: int) -> Staged:
