@@ -1,91 +1,30 @@
-"""TRL's GRPOTrainer with a curriculum, for real: a one-layer GPT-2 with random weights, a tiny tokenizer, a toy reward.
-
-Run with `make trl`, in a virtual environment of its own.
-"""
+"""TRL's GRPOTrainer with a curriculum, for real: see `tests/trl_job.py`. Run with `make trl`, in a virtual environment of its own."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 trl = pytest.importorskip("trl")
 
-import torch  # noqa: E402
 from datasets import Dataset  # noqa: E402
-from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: E402
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast  # noqa: E402
 
 import cursus  # noqa: E402
-from cursus.adapters.trl import Taught  # noqa: E402
+import trl_job  # noqa: E402
 from cursus.errors import SettingsError  # noqa: E402
 from cursus.runs import read_events  # noqa: E402
+from trl_job import GROUP, SIZE, Trainer, make  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore")]
-
-SIZE, GROUP = 40, 4
-WORDS = ["<pad>", "<eos>", "<unk>", *map(str, range(SIZE))]
-
-
-class Trainer(Taught, trl.GRPOTrainer):
-    """Keeps the rows that were generated for."""
-
-    drawn: list[list[int]]
-
-    def _calculate_rewards(self, inputs: Any, *args: Any) -> Any:
-        self.drawn.append([int(each["prompt"]) for each in inputs][::GROUP])
-        return super()._calculate_rewards(inputs, *args)
-
-
-def reward(prompts: list[str], trainer_state: Any, **_: Any) -> list[float]:
-    """Lower numbers are learned as steps go by, the upper half is a coin flip; it depends on the step alone, not on answers."""
-    found = []
-    for row, prompt in enumerate(prompts):
-        number, step = int(prompt), trainer_state.global_step
-        luck = ((number * 31 + step * 17 + row * 7) * 2654435761 % 2**32) / 2**32
-        found.append(float(luck < (0.5 if number >= SIZE // 2 else step / 12)))
-    return found
-
-
-def tokenizer() -> Any:
-    plain = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token=WORDS[2]))
-    plain.pre_tokenizer = pre_tokenizers.Whitespace()
-    special = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
-    return PreTrainedTokenizerFast(tokenizer_object=plain, padding_side="left", **special)
-
-
-def make(folder: Path, *, steps: int = 8, run: Path | None = None, resume: bool = False, **settings: Any) -> Trainer:
-    torch.manual_seed(0)
-    model = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(WORDS), n_positions=32, n_embd=16, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1)
-    )
-    arguments: dict[str, Any] = {
-        "output_dir": str(folder),
-        "max_steps": steps,
-        "per_device_train_batch_size": 8 * GROUP,
-        "num_generations": GROUP,
-        "max_completion_length": 4,
-        "save_steps": 4,
-        "logging_steps": 1,
-        "report_to": [],
-        "use_cpu": True,
-        "seed": 5,
-        "disable_tqdm": True,
-        **settings,
-    }
-    trainer = Trainer(
-        model=model,
-        processing_class=tokenizer(),
-        reward_funcs=reward,
-        args=trl.GRPOConfig(**arguments),
-        train_dataset=Dataset.from_dict({"prompt": [str(number) for number in range(SIZE)]}),
-        curriculum=cursus.Prompts(SIZE, labels={"sums": SIZE // 2, "flips": SIZE // 2}),
-        run=run,
-        resume=resume,
-    )
-    trainer.drawn = []
-    return trainer
 
 
 def test_prompts_are_drawn_by_the_curriculum_which_hears_every_group(tmp_path: Path) -> None:
@@ -129,6 +68,40 @@ def test_a_resumed_training_draws_the_prompts_of_one_that_was_never_stopped(
     assert len(again.drawn) == len(straight.drawn) - done
 
 
+@pytest.mark.timeout(900)
+def test_a_training_that_is_killed_again_and_again_draws_the_prompts_of_one_that_was_never_stopped(tmp_path: Path) -> None:
+    """It begins anew, or at its newest checkpoint: 2, 4, 6. The first kill comes before there is any."""
+    straight = make(tmp_path / "straight", save_steps=2)
+    straight.train()
+    rng, drawn = np.random.default_rng(3), tmp_path / "drawn.txt"
+
+    def lines() -> list[tuple[int, list[int]]]:
+        found = drawn.read_text().split("\n")[:-1] if drawn.exists() else []
+        return [(step, rows) for step, rows in map(json.loads, found)]
+
+    for more in (1, *rng.integers(2, 5, 3)):
+        before = len(lines())
+        child = subprocess.Popen([sys.executable, trl_job.__file__, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: child.poll() is not None or len(lines()) >= before + more, "batches of prompts", 240)  # noqa: B023
+        if child.poll() is None:
+            os.kill(child.pid, signal.SIGKILL)
+        _, told = child.communicate()
+        assert child.returncode in {0, -signal.SIGKILL}, told
+    subprocess.run([sys.executable, trl_job.__file__, str(tmp_path)], check=True, capture_output=True)
+    found = lines()
+    assert all(rows == straight.drawn[step] for step, rows in found)
+    assert {step for step, _ in found} == set(range(8))
+    assert len(found) > 8  # some were drawn again
+
+
+def test_a_checkpoint_that_was_not_saved_to_its_end_is_passed_over(tmp_path: Path) -> None:
+    make(tmp_path / "out", steps=8).train()
+    (tmp_path / "out" / "checkpoint-8" / "curriculum.bin").unlink()
+    again = make(tmp_path / "out", steps=8)
+    again.train(resume_from_checkpoint=True)
+    assert len(again.drawn) == 4
+
+
 def test_dataloader_workers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="dataloader_num_workers=1 reads prompts ahead"):
         make(tmp_path / "out", dataloader_num_workers=1)
@@ -138,8 +111,8 @@ def test_a_curriculum_of_another_size_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="41 tasks, train_dataset has 40 rows"):
         Trainer(
             model=make(tmp_path / "out").model,
-            processing_class=tokenizer(),
-            reward_funcs=reward,
+            processing_class=trl_job.tokenizer(),
+            reward_funcs=trl_job.reward,
             args=trl.GRPOConfig(output_dir=str(tmp_path / "other"), report_to=[], use_cpu=True, num_generations=GROUP),
             train_dataset=Dataset.from_dict({"prompt": [str(number) for number in range(SIZE)]}),
             curriculum=cursus.Prompts(SIZE + 1),
@@ -148,5 +121,5 @@ def test_a_curriculum_of_another_size_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_a_curriculum_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out" / "checkpoint-3").mkdir(parents=True)
-    with pytest.raises(SettingsError, match="saved without a curriculum"):
+    with pytest.raises(SettingsError, match="saved without a curriculum, or not to its end"):
         make(tmp_path / "out").train(resume_from_checkpoint=True)

@@ -143,6 +143,11 @@ class PromptSampler(Sampler[int]):
         return self._prompts.teacher.curriculum
 
     @property
+    def assigned(self) -> int:
+        """On rank 0, how many prompts were drawn until now, in a resumed run also before."""
+        return self._prompts.teacher.counts.assigned
+
+    @property
     def decides(self) -> bool:
         """Whether this is rank 0, which has the curriculum."""
         return self._decides

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         """What the mixin needs of a trainer."""
 
         args: Any
+        state: Any
         model: Any
         accelerator: Any
         reward_weights: Any
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 else:
     _Trainer = object
 
-_STATE = "curriculum.bin"
+_STATE, _BEGINNING = "curriculum.bin", "curriculum-at-the-beginning.bin"
 
 
 class Taught(_Trainer):
@@ -131,36 +132,56 @@ class Taught(_Trainer):
         """With what the curriculum knows, beside the trainer's own files."""
         saved = super()._save_checkpoint(*args, **settings)
         if self.prompt_sampler is not None and self.prompt_sampler.decides:
-            newest = _newest(Path(self.args.output_dir))
-            if newest is not None:
-                write_atomically(newest / _STATE, encode(self.prompt_sampler.state_dict()))
+            newest = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+            write_atomically(newest / _STATE, encode(self.prompt_sampler.state_dict()))
         return saved
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **settings: Any) -> Any:
         """Train; with `resume_from_checkpoint`, from that checkpoint on, also in what the curriculum knows.
 
+        A recorded run that is resumed without a checkpoint, as it was killed before the first, goes back to its beginning.
+
         Args:
-            resume_from_checkpoint: a folder, or True for the newest of `output_dir` (default None: from the beginning).
+            resume_from_checkpoint: a folder, or True for the newest of `output_dir` that was saved to its end, and the
+                beginning if there is none (default None: from the beginning).
             **settings: those of `GRPOTrainer.train`.
         """
-        if resume_from_checkpoint:
-            newest = _newest(Path(self.args.output_dir)) if resume_from_checkpoint is True else Path(resume_from_checkpoint)
-            self._go_back(newest)
+        if resume_from_checkpoint is True:
+            newest = _newest_whole(Path(self.args.output_dir))
+            resume_from_checkpoint = None if newest is None else str(newest)
+        first = self.prompt_sampler is None
+        sampler = self._get_train_sampler()
+        if sampler.decides:
+            beginning = Path(self.args.output_dir) / _BEGINNING
+            if resume_from_checkpoint:
+                _load(sampler, Path(resume_from_checkpoint) / _STATE)
+            elif first and sampler.assigned:  # by a process that died before its first checkpoint
+                _load(sampler, beginning)
+            elif first:
+                beginning.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(beginning, encode(sampler.state_dict()))
         return super().train(resume_from_checkpoint=resume_from_checkpoint, **settings)
 
-    def _go_back(self, checkpoint: Path | None) -> None:
-        sampler = self._get_train_sampler()
-        if not sampler.decides or checkpoint is None:
-            return
-        path = checkpoint / _STATE
-        if not path.exists():
-            raise SettingsError(
-                f"{checkpoint} has no {_STATE}: it was saved without a curriculum. Resume one that was saved with it."
-            )
-        sampler.load_state_dict(decode(path.read_bytes()))
+
+def _load(sampler: PromptSampler, path: Path) -> None:
+    if not path.exists():
+        raise SettingsError(f"{path.parent} has no {path.name}: it was saved without a curriculum, or not to its end.")
+    sampler.load_state_dict(decode(path.read_bytes()))
 
 
-def _newest(folder: Path) -> Path | None:
-    """The newest checkpoint of a trainer in its folder."""
+def _saved(folder: Path) -> list[Path]:
+    """The checkpoints of a trainer in its folder, the oldest first."""
     found = [each for each in folder.glob("checkpoint-*") if each.name.rpartition("-")[2].isdigit()]
-    return max(found, key=lambda each: int(each.name.rpartition("-")[2]), default=None)
+    return sorted(found, key=lambda each: int(each.name.rpartition("-")[2]))
+
+
+def _newest_whole(folder: Path) -> Path | None:
+    """The newest checkpoint with a curriculum, which is saved last: a process that dies while it saves leaves one without."""
+    saved = _saved(folder)
+    whole = [each for each in saved if (each / _STATE).exists()]
+    if saved and not whole:
+        raise SettingsError(
+            f"{saved[-1]} has no {_STATE}: it was saved without a curriculum, or not to its end. Resume from a checkpoint "
+            "that was saved with one, or remove it."
+        )
+    return whole[-1] if whole else None
