@@ -8,9 +8,10 @@ PUFFER := .venv-pufferlib
 RAY := .venv-ray
 MJLAB := .venv-mjlab
 TRL := .venv-trl
+PACKAGE := .venv-package
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check format browser pufferlib ray mjlab trl bench clean
+.PHONY: help setup demo test quick check format docs browser pufferlib ray mjlab trl package bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -44,6 +45,12 @@ format: $(READY)  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: $(READY)  ## build the documentation site, in which every warning is an error
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs docs/_build/html
+	@$(BIN)/python -m pytest --quiet --no-header tests/test_site.py
+	@echo "The entry page is $(CURDIR)/docs/_build/html/index.html"
+
 browser: $(READY)  ## test the live page in a real browser, which is installed where that is allowed
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
 		|| { apt-get update --quiet && apt-get install --yes --no-install-recommends chromium; } >$(VENV)/browser.log 2>&1 \
@@ -61,6 +68,7 @@ pufferlib: $(READY)  ## test the PufferLib adapter in a virtual environment of i
 ray: $(RAY)/.ready  ## test the adapters of Ray and RLlib in a virtual environment of their own
 	@$(RAY)/bin/python -m pytest tests/adapters/test_ray_adapter.py
 	@$(RAY)/bin/python -m pytest tests/adapters/test_rllib_adapter.py
+	@$(RAY)/bin/python -m pytest tests/journeys/test_example_scripts.py -k rllib
 
 $(RAY)/.ready: pyproject.toml constraints.txt
 	@test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
@@ -78,6 +86,7 @@ mjlab:  ## test the curriculum term in an environment of mjlab, in a virtual env
 
 trl: $(TRL)/.ready  ## test the adapter of TRL in a virtual environment of its own
 	@$(TRL)/bin/python -m pytest tests/adapters/test_trl_adapter.py
+	@$(TRL)/bin/python -m pytest tests/journeys/test_example_scripts.py -k trl
 
 $(TRL)/.ready: pyproject.toml constraints.txt
 	@test -x $(TRL)/bin/python || $(PYTHON) -m venv $(TRL)
@@ -85,6 +94,14 @@ $(TRL)/.ready: pyproject.toml constraints.txt
 	@$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--editable ".[trl]" hypothesis pytest pytest-timeout
 	@touch $(TRL)/.ready
+
+package:  ## build wheel and source archive, check them, and try the wheel in clean environments of Python 3.11 to 3.13
+	@test -x $(PACKAGE)/bin/python || $(PYTHON) -m venv $(PACKAGE)
+	@$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	@rm -rf dist
+	@$(PACKAGE)/bin/python -m build --outdir dist . >$(PACKAGE)/build.log 2>&1 || { cat $(PACKAGE)/build.log; exit 1; }
+	@$(PACKAGE)/bin/python -m twine check --strict dist/*
+	@.ci/try_wheel dist/*.whl
 
 bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/gates.py
@@ -107,4 +124,4 @@ bench: $(READY)  ## run all benchmarks and print their tables
 	@$(BIN)/python benchmarks/sb3.py
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf $(VENV) $(PUFFER) $(RAY) $(MJLAB) $(TRL) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PUFFER) $(RAY) $(MJLAB) $(TRL) $(PACKAGE) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache docs/_build

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with a curriculum, for real: see `tests/trl_job.py`. Run with `make trl`, in a virtual environment of its own."""
+"""TRL's GRPOTrainer with a curriculum, for real (`tests/trl_job.py`): `make trl` runs it in an environment of its own."""
 
 from __future__ import annotations
 

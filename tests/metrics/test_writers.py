@@ -9,12 +9,13 @@ import math
 import os
 import resource
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from cursus.metrics import (
     CsvWriter,
     JsonlWriter,
     TensorBoardWriter,
+    TrackioWriter,
     WandbWriter,
     Writer,
     Writers,
@@ -411,18 +413,20 @@ def test_tensorboard_does_not_wait_for_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tensorboardX", "tensorboardX.proto", "tensorboardX.record_writer", "wandb"):
+    for name in ("tensorboardX", "tensorboardX.proto", "tensorboardX.record_writer", "trackio", "wandb"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r'pip install "cursus-rl\[tensorboard\]"'):
         TensorBoardWriter(tmp_path)
     with pytest.raises(MissingExtra, match=r'pip install "cursus-rl\[wandb\]"'):
         WandbWriter("project", "name", folder=tmp_path)
+    with pytest.raises(MissingExtra, match=r'pip install "cursus-rl\[trackio\]"'):
+        TrackioWriter("project", "name", folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_metrics_need_neither_library() -> None:
-    code = "import sys, cursus.metrics; print([name for name in ('tensorboardX', 'wandb', 'torch') if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = "import sys, cursus.metrics; print({'tensorboardX', 'trackio', 'wandb', 'torch'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 # ---- Weights & Biases
@@ -516,6 +520,71 @@ def test_wandb_goes_on_with_a_resumed_run_and_is_given_no_step_twice(tmp_path: P
             steps += found
     assert sorted(steps) == [0, 10, 20, 30, 40, 50, 60] == [int(step) for step in given]
     assert steps_in(tmp_path / "metrics.jsonl") == [0, 10, 20, 30, 40, 50, 60]
+
+
+# ---- trackio
+
+LOG_TO_TRACKIO = """
+import math, sys
+from cursus.errors import SettingsError
+from cursus.metrics import TrackioWriter, make_writers
+with TrackioWriter("project", "name", folder=sys.argv[1]) as writer:
+    writer.write(0, {"a/b": 0.5, "bad": math.nan})
+    writer.write(5, {"a/b": 1.5})
+    writer.write(5, {"a/b": 2.5})
+    writer.flush()
+    assert writer.name.startswith("name-"), writer.name
+    try:
+        TrackioWriter("project", "another", folder=sys.argv[1] + "/other")
+    except SettingsError as error:
+        assert "open in this process" in str(error)
+    else:
+        raise SystemExit("a second run was opened")
+for steps, resume in ((range(0, 50, 10), -1), (range(30, 70, 10), 20)):
+    with make_writers(sys.argv[1] + "/run", ["trackio"], resume=resume) as writers:
+        for step in steps:
+            writers.write(step, {"x": float(step)})
+"""
+
+
+def rows_in_trackio(store: Path, project: str) -> list[tuple[str, int, dict[str, float]]]:
+    """What trackio keeps of a project: the name of the run, the step and the metrics of each row."""
+    with closing(sqlite3.connect(store / f"{project}.db")) as database:
+        rows = database.execute("SELECT run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+    return [(name, step, json.loads(metrics)) for name, step, metrics in rows]
+
+
+def without_trackio() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRACKIO_")}
+
+
+def test_trackio_keeps_runs_on_this_machine_and_is_given_no_step_twice(tmp_path: Path) -> None:
+    pytest.importorskip("trackio")
+    here = {"TRACKIO_DIR": str(tmp_path / "store"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LOG_TO_TRACKIO, str(tmp_path)],
+        env={**without_trackio(), **here},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    rows = rows_in_trackio(tmp_path / "store", "project")
+    assert [(step, metrics) for _, step, metrics in rows] == [(0, {"a/b": 0.5}), (5, {"a/b": 1.5})]
+    resumed = rows_in_trackio(tmp_path / "store", "cursus")
+    identity, *given = (tmp_path / "run" / "trackio" / "steps.txt").read_text().split()
+    assert {name for name, _, _ in resumed} == {f"run-{identity}"}
+    assert sorted(step for _, step, _ in resumed) == [0, 10, 20, 30, 40, 50, 60] == [int(step) for step in given]
+    assert steps_in(tmp_path / "run" / "metrics.jsonl") == [0, 10, 20, 30, 40, 50, 60]
+
+
+@pytest.mark.parametrize("variable", ["TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"])
+def test_trackio_sends_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "somebody/somewhere")
+    with pytest.raises(SettingsError, match=f"{variable} is set: trackio would send this run away"):
+        TrackioWriter("project", "name", folder=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 # ---- writers by name

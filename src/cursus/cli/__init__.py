@@ -19,7 +19,7 @@ from cursus._platform import num_cores
 from cursus.arena import REAL_WORLDS, SIMULATED_WORLDS
 from cursus.arena.arena import EPISODES, SEEDS, TEACHERS
 from cursus.arena.arena import WORLDS as ARENA_WORLDS
-from cursus.cli import arena, comparison, looking, page, runs, simulator
+from cursus.cli import arena, comparison, examples, looking, page, runs, simulator
 from cursus.cli.demo import run_demo
 from cursus.cli.help import folded
 from cursus.errors import ConfigError, CursusError, CursusWarning, MissingExtra
@@ -59,6 +59,24 @@ def demo(
 ) -> None:
     """See what a curriculum buys: an agent learns with one and without, for some minutes."""
     run_demo(_console(as_json), out, config, seeds, as_json=as_json)
+
+
+@app.command
+def example(
+    name: Annotated[Positional[str | None], _optional("[NAME]", "Which one; without a name all are listed.")] = None,
+    out: Annotated[Path, arg(help="Where it is copied to.", metavar="FOLDER")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """List the examples, or copy one to begin from: a script, a notebook, a configuration."""
+    if name is None:
+        found = [{**asdict(each), "path": str(each.path)} for each in examples.find_examples().values()]
+        _print_json({"examples": found}) if as_json else examples.print_examples(_console())
+        return
+    copied, target = examples.copy_example(name, out)
+    if as_json:
+        _print_json({"copied": str(target), "install": copied.install, "run": copied.command})
+    else:
+        examples.print_copied(_console(), copied, target)
 
 
 @app.command
@@ -446,7 +464,9 @@ def train(
     begin_from: Annotated[
         Path | None, _optional("PATH", "Begin with these weights: a file, or the best ones of a run.", name="from")
     ] = None,
-    output: Annotated[str, arg(help="Further forms of the metrics, by commas: tensorboard, wandb.", metavar="NAMES")] = "",
+    output: Annotated[
+        str, arg(help="Further forms of the metrics, by commas: tensorboard, trackio, wandb.", metavar="NAMES")
+    ] = "",
     num_workers: Annotated[int | None, _optional("INT", "Worker processes beside this one.", "the cores less one")] = None,
     served: Annotated[bool, _flag("Show it on a live page meanwhile, see `cursus serve`.", name="serve")] = False,
     trust: Trust = False,

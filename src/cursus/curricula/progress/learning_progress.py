@@ -20,7 +20,7 @@ from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, Outcome
 Signal = Literal["score", "return"]
 
 _MOST_TASKS = 1 << 24
-_AT_ONCE = 4096  # tasks whose scores are computed together: what is in between fits into a processor's cache, five times as fast
+_AT_ONCE = 4096  # tasks whose scores are computed together: what is in between fits into a cache, five times as fast
 _SELDOM = 2  # what looks at all tasks is done so many times per round of all tasks, and at most once in a block
 _NAMED = 5
 _LEADING = 2.0  # times uniform

@@ -12,12 +12,12 @@ from cursus.errors import MissingExtra, SettingsError
 from cursus.metrics.writers.base import Writer
 from cursus.metrics.writers.csv import CsvWriter
 from cursus.metrics.writers.jsonl import JsonlWriter, Writers
-from cursus.metrics.writers.trackers import TensorBoardWriter, WandbWriter
+from cursus.metrics.writers.trackers import TensorBoardWriter, TrackioWriter, WandbWriter
 from cursus.settings import unknown
 
-OUTPUTS = ("csv", "tensorboard", "wandb")
+OUTPUTS = ("csv", "tensorboard", "trackio", "wandb")
 """Names of writers that `make_writers` can add to the JSON lines."""
-_LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+_LIBRARIES = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb"}
 
 
 def check_outputs(outputs: Sequence[str]) -> None:
@@ -36,8 +36,8 @@ def make_writers(run: str | Path, outputs: Sequence[str] = (), *, resume: int | 
 
     Args:
         run: the run folder.
-        outputs: `"csv"` (`metrics.csv`), `"tensorboard"` (an event file in `tensorboard/`) and `"wandb"` (an offline run in
-            `wandb/`), each at most once (default none).
+        outputs: `"csv"` (`metrics.csv`), `"tensorboard"` (an event file in `tensorboard/`), `"trackio"` (a run in the project
+            `cursus` of trackio, on this machine) and `"wandb"` (an offline run in `wandb/`), each at most once (default none).
         resume: step of the checkpoint that the run goes on from: rows of later steps are taken back, with -1 all (default
             None: rows are added to those that are there).
 
@@ -62,5 +62,8 @@ def _make(name: str, run: Path, resume: int | None) -> Writer:
         return CsvWriter(run / "metrics.csv", resume=resume)
     if name == "tensorboard":
         return TensorBoardWriter(make_folder(run / "tensorboard"), resume=resume)
+    if name == "trackio":
+        make_folder(run / "trackio")
+        return TrackioWriter("cursus", run.resolve().name, folder=run, resume=resume)
     make_folder(run / "wandb")  # where wandb puts its files
     return WandbWriter("cursus", run.resolve().name, folder=run, resume=resume)

@@ -1,4 +1,4 @@
-"""Writers for experiment trackers: TensorBoard event files and Weights & Biases."""
+"""Writers for experiment trackers: TensorBoard event files, Weights & Biases, and trackio."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -85,6 +87,9 @@ class TensorBoardWriter(Writer):
 
 Mode: TypeAlias = Literal["offline", "online", "disabled"]
 
+_SENDS_AWAY = ("TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL")
+"""Variables by which trackio logs to another machine."""
+
 
 class WandbWriter(Writer):
     """A run of `wandb` whose files lie in `folder`. Nothing leaves this machine unless `mode` is `"online"`.
@@ -115,7 +120,7 @@ class WandbWriter(Writer):
         if wandb.run is not None:
             raise SettingsError("a wandb run is open in this process already. Finish it first, or log to that one yourself.")
         Path(folder).mkdir(parents=True, exist_ok=True)  # wandb would choose another folder
-        self._steps = _GivenSteps(Path(folder) / "wandb" / "steps.txt", again=resume is not None and resume >= 0)
+        self._steps = _GivenSteps(Path(folder) / "wandb" / "steps.txt", "wandb", again=resume is not None and resume >= 0)
         again = "allow" if mode == "online" else None  # nobody can be asked offline, where the same id is enough
         settings = wandb.Settings(silent=True, console="off")
         try:
@@ -149,16 +154,90 @@ class WandbWriter(Writer):
             self._steps.close()
 
 
-class _GivenSteps:
-    """The id of a run and the steps that were given to wandb, a line each, which survive the death of the process."""
+class TrackioWriter(Writer):
+    """A run of `trackio` on this machine, which `trackio show` shows beside all others of its project.
 
-    def __init__(self, path: Path, *, again: bool) -> None:
+    It lies where trackio keeps everything, not in the run folder, so that runs can be compared: in the folder that the
+    environment variable `TRACKIO_DIR` names, else in the cache of Hugging Face. Nothing of it leaves this machine: a variable
+    that would have trackio send it away is refused. (Who is logged in at Hugging Face is asked for the name there by trackio
+    itself, unless `HF_HUB_OFFLINE=1` is set.)
+
+    A run that is resumed goes on, and no row is given to it twice. trackio can take no row back, and writes in a thread of
+    its own: after a kill the rows of the last half second may be missing there.
+
+    Args:
+        project: the project that the run belongs to.
+        name: the name of the run, to which an id is added: trackio finds a run again by its name, and names come twice.
+        folder: where the id, and the steps that trackio was given, are kept, in `trackio/steps.txt`; made if there is none.
+        resume: step of the checkpoint that the run goes on from, or -1 to begin anew (default None: begin anew).
+    """
+
+    def __init__(self, project: str, name: str, *, folder: str | Path, resume: int | None = None) -> None:
+        if resume is not None:
+            check_count("resume", resume, low=-1)
+        for variable in _SENDS_AWAY:
+            if os.environ.get(variable):
+                raise SettingsError(
+                    f"{variable} is set: trackio would send this run away. Unset it; `trackio sync` sends runs."
+                )
+        try:
+            import trackio
+            from trackio.context_vars import current_run
+        except ImportError as error:
+            raise MissingExtra.of(error, "trackio") from None
+        if current_run.get() is not None:
+            raise SettingsError("a trackio run is open in this process already. Finish it first, or log to that one yourself.")
+        again = resume is not None and resume >= 0
+        self._trackio: Any = trackio
+        self._steps = _GivenSteps(Path(folder) / "trackio" / "steps.txt", "trackio", again=again)
+        try:
+            with redirect_stdout(StringIO()):  # trackio prints where a dashboard could be
+                self._run: Any = trackio.init(
+                    project=project,
+                    name=f"{name}-{self._steps.id}",
+                    resume="allow" if again else "never",
+                    embed=False,
+                    auto_log_cpu=False,
+                    auto_log_gpu=False,
+                )
+        except BaseException:
+            self._steps.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The name of the run in trackio, the same after a resume."""
+        return str(self._run.name)
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log a row, unless one of this step or a later one was logged before."""
+        row = finite(checked_row(step, metrics))
+        if step > self._steps.last:
+            self._run.log(row, step=int(step))
+            self._steps.add(int(step))
+
+    def flush(self) -> None:
+        """Nothing to do: trackio's own thread writes what it was given within half a second."""
+
+    def close(self) -> None:
+        """Finish the run."""
+        try:
+            with redirect_stdout(StringIO()):
+                self._trackio.finish()
+        finally:
+            self._steps.close()
+
+
+class _GivenSteps:
+    """The id of a run and the steps that were given to its tracker, a line each, which survive the death of the process."""
+
+    def __init__(self, path: Path, tracker: str, *, again: bool) -> None:
         self._file = AppendFile(path)
         try:
             self._file.repair()
             lines = [line.decode(errors="replace").strip() for line in self._file.lines()] if again else []
             if lines and not (lines[0].isalnum() and all(line.isdecimal() for line in lines[1:])):
-                raise LedgerError(f"{path} is damaged: it must hold the id of a run of wandb, and steps. Remove it.")
+                raise LedgerError(f"{path} is damaged: it must hold the id of a run of {tracker}, and steps. Remove it.")
             self.id = lines[0] if lines else secrets.token_hex(4)
             self.last = int(lines[-1]) if len(lines) > 1 else -1
             if not lines:
