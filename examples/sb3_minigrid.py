@@ -1,4 +1,8 @@
-"""PPO of Stable-Baselines3 in MiniGrid, from small rooms to large ones. Started again, it goes on where it was."""
+"""PPO of Stable-Baselines3 in MiniGrid, from small rooms to large ones. Started again, it goes on where it was.
+
+pip install "cursus-rl[sb3,minigrid]"
+python sb3_minigrid.py    # 200,000 steps; another number and a run folder may follow
+"""
 
 import sys
 

@@ -157,11 +157,10 @@ def test_a_script_is_short_and_says_how_it_is_run(script: str) -> None:
     assert len(text.splitlines()) < 80
     about, *lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
     assert about.endswith(".")
-    if not script.startswith("sb3_minigrid"):  # a page shows their difference, which is the whole of it
-        assert lines[0] == ""
-        assert lines[1].startswith("pip install ")
-        assert re.match(rf"(python|torchrun --nproc-per-node 2) {Path(script).name}\b", lines[2])
-        assert len(lines) == 3
+    assert lines[0] == ""
+    assert lines[1].startswith("pip install ")
+    assert re.match(rf"(python|torchrun --nproc-per-node 2) {Path(script).name}\b", lines[2])
+    assert len(lines) == 3
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
