@@ -29,10 +29,12 @@ _GROUP = 8.0  # trials that are counted as one result of a usual size
 _MEMORY = 16.0  # trials; a new group of 8 counts for a third
 _PRIOR = 0.8  # trials' worth of what its label brings, in the record of a prompt
 _ROSE, _FELL = 0.2, 0.35  # by so much the level of a prompt has moved
-_PATIENCE, _NOISE = 3.0, 6.0  # groups of a medium level without a rise, until a prompt weighs less and is called noise
+_PATIENCE, _NOISE = 1.5, 6.0  # groups of a medium level without a rise, until a prompt weighs less and is called noise
 _LABEL_PATIENCE = 150.0  # the same for a label
+_UNPROVEN = 0.3  # what a label that varies from the start counts as teaching at most, until it has risen once
 _DRIFT, _RISEN = 0.02, 4.0  # of the sum of rises of a label: what is expected of chance, and what is none
-_MEAN_PACE, _SIGNAL_PACE, _FIRST_PACE = 0.02, 0.15, 0.05
+_MEAN_PACE, _SIGNAL_PACE, _FIRST_PACE, _RECORD_PACE = 0.02, 0.15, 0.01, 0.01
+_TRUSTED = 0.3  # how much variance of records it takes to learn that they say nothing
 _LEVELS, _YIELD_PACE, _FIRST_YIELD = 8, 0.01, 0.05  # levels of prompts, of which each learns how much a group makes it rise
 _YIELDS, _LEAST_YIELD = 0.03, 0.03  # from such a rise on, prompts of a level are trusted; and how little the others are
 _LEAST, _LEAST_SIGNAL = 1e-4, 0.02
@@ -40,8 +42,9 @@ _EDGE, _KNOWN = 0.05, 32.0  # a prompt is called impossible or mastered within t
 _RENEWED = 4  # blocks, or parts of what is known, after which all weights are renewed
 _NAMED = 5
 _TRIALS, _LEVEL, _BASE, _STALLED = range(4)  # rows of the notes on prompts
-_LOOKS, _FIRST, _RESULTS, _MEAN, _SIGNAL, _STILL, _RISE = range(7)  # numbers of a label
-_NEW_LABEL = (0.0, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0)
+_LOOKS, _FIRST, _RESULTS, _MEAN, _SIGNAL, _STILL, _RISE, _PROVEN = range(8)  # numbers of a label
+_AGAIN, _RATE, _RECORD, _SPREAD, _TOGETHER = range(8, 13)  # and of results of prompts that came again, and of their records
+_NEW_LABEL = (0.0, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0)
 _CLASSES = ("impossible", "mastered", "noise")
 
 
@@ -49,9 +52,9 @@ class Prompts(Curriculum):
     """Practises labels on which progress is made, and of their prompts those that can teach something.
 
     **A label first.** Its share is what its groups can teach (4p(1 − p), on average) squared, as long as its prompts rise: each
-    result is compared with what the prompt brought before, or, of one that was never drawn, with what such prompts of the
-    label bring. A label whose results vary and do not rise, as those of a noisy verifier, loses its share; one rise, and it has
-    it back.
+    result is compared with what the record of the prompt foretells, or, of one that was never drawn, with what such prompts of
+    the label bring. A label whose results vary from the start, as those of a noisy verifier, counts for little until it has
+    risen once; one whose results go on to vary and do not rise loses its share; one rise, and it has it back.
 
     **A prompt second.** Its own results count as soon as there are some; before, those of its label. What was not drawn yet
     weighs as the label, what never or always succeeds next to nothing, and so does what has been of a medium level for some
@@ -235,6 +238,9 @@ class Prompts(Curriculum):
         else:
             level = min(int(expected * _LEVELS), _LEVELS - 1)
             self._yields[level] += worth * _YIELD_PACE * (rate - expected - self._yields[level])
+            expected = _expect(account, expected, rate)
+        if account[_RESULTS] == 0 and signal == 0:
+            account[_PROVEN] = 1.0  # what does not vary now, and varies later, has changed
         account[_RESULTS] += 1
         account[_MEAN] += max(1.0 / account[_RESULTS], _MEAN_PACE) * (rate - account[_MEAN])
         account[_SIGNAL] += max(1.0 / account[_RESULTS], _SIGNAL_PACE) * (signal - account[_SIGNAL])
@@ -242,6 +248,7 @@ class Prompts(Curriculum):
         account[_RISE] = max(0.0, account[_RISE] + worth * (rate - expected - _DRIFT))
         if account[_RISE] > _RISEN:
             account[_RISE] = account[_STILL] = 0.0
+            account[_PROVEN] = 1.0
 
     def _weigh(self, tasks: IntArray) -> None:
         """Weigh prompts that have brought results."""
@@ -261,7 +268,8 @@ class Prompts(Curriculum):
     def _share_out(self) -> None:
         """The shares of labels, and what their prompts weigh together."""
         accounts = np.array(self._labels)
-        signal = np.maximum(accounts[:, _SIGNAL], _LEAST_SIGNAL)
+        most = np.where(accounts[:, _PROVEN] > 0, 1.0, _UNPROVEN)
+        signal = np.clip(accounts[:, _SIGNAL], _LEAST_SIGNAL, most)
         shares = (signal / (1.0 + (accounts[:, _STILL] / _LABEL_PATIENCE) ** 2) ** 0.5) ** 2
         self._shares: FloatArray = shares / shares.sum()
         self._ends = np.cumsum(self._shares)
@@ -414,6 +422,24 @@ class Prompts(Curriculum):
         if len(runs) == len(self._names):
             return {self._names[label]: count for label, count in runs}
         return [self._names[label] for label in self._which.tolist()]
+
+
+def _expect(account: list[float], record: float, rate: float) -> float:
+    """What a prompt with this record was to bring, as far as records foretell results in its label; `rate` is what it brought.
+
+    Where verifiers flip coins, they foretell nothing: what happened to do badly does better the next time, which is no rise.
+    """
+    account[_AGAIN] += 1
+    first = account[_AGAIN] == 1
+    above, more = record - account[_RECORD], rate - account[_RATE]
+    slope = (account[_TOGETHER] + _TRUSTED) / (account[_SPREAD] + _TRUSTED)
+    expected = rate if first else account[_RATE] + slope * above
+    pace = max(1.0 / account[_AGAIN], _RECORD_PACE)
+    account[_RATE] += pace * more
+    account[_RECORD] += pace * above
+    account[_SPREAD] += (1.0 - pace) * above * above - _RECORD_PACE * account[_SPREAD]
+    account[_TOGETHER] += (1.0 - pace) * above * more - _RECORD_PACE * account[_TOGETHER]
+    return expected
 
 
 _ONLY = "prompts"
