@@ -20,8 +20,9 @@ PLAN = tomllib.loads((files("cursus.cli") / "demo.toml").read_text())
 
 
 def write(folder: Path, **change: Any) -> Path:
-    quick = {"steps": 1600, "learning_starts": 100, "updates_per_env_step": 0.1, "report_every": 200}
-    plan = {**PLAN, "num_envs": 4, "seeds": [1], "games": 4, "target": {"doors": 1}, "training": quick, **change}
+    agent = {"type": "PPO", "n_steps": 64, "batch_size": 64}
+    quick = {"num_envs": 4, "seeds": [1], "games": 4, "agent": agent, "training": {"steps": 1600, "report_every": 200}}
+    plan = {**PLAN, **quick, "target": {"doors": 1}, **change}
     path = folder / "plan.json"
     path.write_text(json.dumps(plan))
     return path
@@ -40,6 +41,7 @@ def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path:
     for words in (
         "no curriculum",
         "uniform",
+        "learning progress",
         "staged",
         "95 % interval",
         "demo.png",
@@ -49,7 +51,7 @@ def test_it_trains_under_every_curriculum_compares_and_can_be_repeated(tmp_path:
         assert words in done.stdout
     out = tmp_path / "runs" / "demo"
     names = sorted(path.name for path in out.iterdir())
-    assert names == ["demo.png", "no-curriculum-1", "staged-1", "summary.json", "uniform-1"]
+    assert names == ["demo.png", "learning-progress-1", "no-curriculum-1", "staged-1", "summary.json", "uniform-1"]
     summary = json.loads((out / "summary.json").read_text())
     assert {each["games"] for each in summary["curricula"].values()} == {4}
     again = cursus(tmp_path, "--config", str(plan), "--json")
@@ -71,7 +73,7 @@ def test_what_is_wrong_is_said_before_anything_is_trained(change: dict[str, Any]
 
 
 def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
-    plan = write(tmp_path, training={"steps": 10**7, "learning_starts": 10**8})
+    plan = write(tmp_path, training={"steps": 10**7})
     start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from cursus.cli import main; main()"
     command = [sys.executable, "-c", start, "demo", "--config", str(plan)]  # whoever runs the tests may ignore Ctrl-C
     process = subprocess.Popen(
