@@ -100,7 +100,8 @@ def modules() -> list[ModuleType]:
         try:
             found.append(importlib.import_module(module.name))
         except MissingExtra:
-            assert module.name.removeprefix("cursus.adapters.") in ("pufferlib", "_pufferlib_envs", "ray", "rllib")
+            missing = module.name.removeprefix("cursus.adapters.")
+            assert missing in ("pufferlib", "_pufferlib_envs", "ray", "reasoning_gym", "rllib")
     return found
 
 

@@ -26,7 +26,7 @@ LITERAL = re.compile(r"\||\*\*(?=\w+\W)|(?<=\w)\*\*|(?<=\w)_(?!\w)")
 """What means nothing in these docstrings, and something in Sphinx."""
 
 LOG = logging.getLogger(__name__)
-MISSING = [name for name in ("pufferlib", "ray", "trl") if importlib.util.find_spec(name) is None]
+MISSING = [name for name in ("pufferlib", "ray", "reasoning_gym", "trl") if importlib.util.find_spec(name) is None]
 """Libraries of adapters that are not installed here: stand-ins take their place."""
 
 
