@@ -52,6 +52,23 @@ def test_the_same_seed_gives_the_same_tasks_on_any_number_of_ranks(tmp_path: Pat
     assert {task for _, task in found[0][0]} >= {0, 1}
 
 
+def test_answers_to_prompts_are_trials_of_one_ticket_on_every_rank(tmp_path: Path) -> None:
+    Job(tmp_path, 2, answer_prompts).wait()
+    events = [event for event in read_events(tmp_path / "run") if event["event"] == "finish"]
+    assert [event["trials"] for event in events] == [[8, 8, 1, 1]] * 3
+    assert [event["successes"] for event in events] == [[3, 5, 1, 0]] * 3
+    assert replay(tmp_path / "run").same
+
+
+def answer_prompts(folder: Path) -> None:
+    """One rank has eight answers to each prompt, the other one."""
+    with DistributedTeacher(of_rank_0(lambda: cursus.Prompts(20)), num_envs=2, run=folder / "run", seed=1) as teacher:
+        given = teacher.assign([0, 1])
+        for _ in range(3):
+            won = {"successes": [3, 5], "trials": 8} if dist.get_rank() == 0 else {"success": [True, False]}
+            given = teacher.exchange([0, 1], given.tickets, **won, returns=[0.5, 0.5], lengths=[9, 9])
+
+
 @pytest.mark.parametrize(("num_envs", "ahead"), [(1, 0), (256, 1)])
 def test_few_and_many_environments(tmp_path: Path, num_envs: int, ahead: int) -> None:
     job = Job(tmp_path, 2, play_all, num_envs=num_envs, ahead=ahead).wait()

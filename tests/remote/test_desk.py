@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import cursus
 from cursus.errors import ResultError, SettingsError, StaleCaller, TicketError
 from cursus.remote import Desk, DeskClient, Given, Settled, Wanted
+from cursus.runs import read_events
 from cursus.runs.checkpoint import holds_student, list_checkpoints, position_of
 from cursus.testing import check_desk
 from cursus.testing.desks import in_another_process, in_this_process
@@ -46,6 +47,19 @@ def test_results_and_wishes_are_one_exchange() -> None:
     client.assign([0])
     counts = here.teacher.counts
     assert (counts.finished, counts.withdrawn, counts.in_flight) == (2, 1, 1)
+
+
+def test_answers_to_prompts_are_trials_of_one_ticket(tmp_path: Path) -> None:
+    with cursus.Teacher(cursus.Prompts(20), run=tmp_path / "run", seed=1) as teacher:
+        client = DeskClient(Desk(teacher), "worker")
+        held = client.assign(range(4))
+        client.report(held.tickets[:2], successes=[0, 3], trials=8, returns=[0.0, 0.375], lengths=[9, 9])
+        client.report(held.tickets[2:], success=[True, False], returns=[1.0, 0.0], lengths=[9, 9])
+        client.flush()
+        with pytest.raises(ResultError, match="9 successes of 8 trials"):
+            client.report(held.tickets[:1], successes=[9], trials=8, returns=[0.0], lengths=[9])
+    finished = next(event for event in read_events(tmp_path / "run") if event["event"] == "finish")
+    assert (finished["successes"], finished["trials"]) == ([0, 3, 1, 0], [8, 8, 1, 1])
 
 
 def test_environments_are_numbered_by_caller_and_may_become_more() -> None:

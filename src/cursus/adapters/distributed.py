@@ -144,8 +144,8 @@ class DistributedTeacher:
         self._bounds, self._needs, depth = told["bounds"], told["needs"], 1 + told["ahead"]
         self._held = np.full((num_envs, depth), _NO_TICKET, dtype=np.int64)
         room = max(sizes) * depth
-        columns = dict.fromkeys(("tickets", "kinds", "returns", "lengths", "scores"), room)
-        heads = ("act", "settled", "scored", "wanted", "blob")
+        columns = dict.fromkeys(("tickets", "kinds", "returns", "lengths", "scores", "successes", "trials"), room)
+        heads = ("act", "settled", "scored", "tried", "wanted", "blob")
         answers = dict.fromkeys(("tickets", "tasks", "tags", "learn"), max(sizes))
         answer_heads = ("from", "over", "blob", *_COUNTS)
         rows = self._ranks.size if self.rank == 0 else 1
@@ -191,6 +191,8 @@ class DistributedTeacher:
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
+        successes: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> None:
         """Results of episodes, as for `Teacher.report`; they are handed in with the next call that all ranks make together.
 
@@ -201,12 +203,15 @@ class DistributedTeacher:
             success: whether each succeeded, shape `(n,)` (default None: nobody says so).
             returns: sums of rewards, shape `(n,)`.
             lengths: steps that they lasted, shape `(n,)`.
-            scores: a finer measure than success, shape `(n,)` (default None: the success).
+            scores: a finer measure than success, shape `(n,)` (default None: the success, or the share of the trials).
+            successes: of the `trials` under each ticket, in place of `success`, shape `(n,)` (default None: one trial).
+            trials: how many there were, shape `(n,)` or one number for all (default None: one).
         """
         self._check()
         try:
             numbers = _integers(tickets)
-            found = check_results(numbers, success, returns, lengths, scores, self._bounds, self._needs)
+            columns = (numbers, success, returns, lengths, scores, self._bounds, self._needs)
+            found = check_results(*columns, successes=successes, trials=trials)
             rows = self._settle(numbers, found.success)
         except CursusError as error:
             self._wrong = self._wrong or error
@@ -214,7 +219,9 @@ class DistributedTeacher:
         self._asked["returns"][0, rows] = found.returns
         self._asked["lengths"][0, rows] = found.lengths
         self._asked["scores"][0, rows] = found.success if found.scores is None else found.scores
+        self._asked["successes"][0, rows], self._asked["trials"][0, rows] = found.of_trials()
         self._asked["scored"][0] |= found.scores is not None
+        self._asked["tried"][0] |= found.trials is not None
 
     def withdraw(self, tickets: ArrayLike) -> None:
         """Give these `tickets` back unplayed, with the next call that all ranks make together."""
@@ -273,6 +280,8 @@ class DistributedTeacher:
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
+        successes: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> Given:
         """`report` and `assign` in one call: results of episodes, then tickets for environments.
 
@@ -283,8 +292,11 @@ class DistributedTeacher:
             returns: as for `report`.
             lengths: as for `report`.
             scores: as for `report`.
+            successes: as for `report`.
+            trials: as for `report`.
         """
-        self.report(tickets, success=success, returns=returns, lengths=lengths, scores=scores)
+        given = {"success": success, "scores": scores, "successes": successes, "trials": trials}
+        self.report(tickets, returns=returns, lengths=lengths, **given)
         return self.assign(envs)
 
     def checkpoint(self, state: Tree = None) -> None:
@@ -367,7 +379,7 @@ class DistributedTeacher:
             self._refusal = f"{error} Nothing more can be asked for."
             raise
         self._raise_what_was_told()
-        asked["settled"][0] = asked["scored"][0] = 0
+        asked["settled"][0] = asked["scored"][0] = asked["tried"][0] = 0
         return beside
 
     def _ask(self, blob: bytes) -> bytes:
@@ -507,10 +519,12 @@ class DistributedTeacher:
         rows = kinds != _WITHDRAWN
         if rows.any():
             returns, lengths, scores = (asked.gathered(name, counts)[rows] for name in ("returns", "lengths", "scores"))
-            scored = bool(asked["scored"].any())
-            teacher.report(
-                tickets[rows], success=kinds[rows] == 1, returns=returns, lengths=lengths, scores=scores if scored else None
-            )
+            given: dict[str, Any] = {"success": kinds[rows] == 1}
+            if asked["tried"].any():
+                given = {name: asked.gathered(name, counts)[rows] for name in ("successes", "trials")}
+            if asked["scored"].any():
+                given["scores"] = scores
+            teacher.report(tickets[rows], returns=returns, lengths=lengths, **given)
         if not rows.all():
             teacher.withdraw(tickets[~rows])
 

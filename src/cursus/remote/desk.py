@@ -47,6 +47,10 @@ class Settled:
     """How many steps they lasted."""
     scores: FloatArray | None = None
     """A finer measure than success; None: the success."""
+    successes: IntArray | None = None
+    """How many of its trials each ticket succeeded in; None: each ticket is one trial."""
+    trials: IntArray | None = None
+    """How many there were; None: one."""
     withdrawn: IntArray = field(default_factory=_NOBODY.copy)
     """Tickets that are given back."""
 
@@ -337,7 +341,8 @@ class Desk:
         if rows.any():
             tickets = settled.tickets[rows]
             begun = self._beginning(tickets)
-            columns = {name: getattr(settled, name)[rows] for name in ("success", "returns", "lengths")}
+            names = ("success",) if settled.trials is None else ("successes", "trials")
+            columns = {name: getattr(settled, name)[rows] for name in (*names, "returns", "lengths")}
             self.teacher.report(tickets, **columns, scores=None if settled.scores is None else settled.scores[rows])
             self._measure(begun, np.sort(tickets))
         rows = self._still_open(caller, known, settled.withdrawn)
@@ -460,6 +465,8 @@ class DeskClient:
         returns: ArrayLike,
         lengths: ArrayLike,
         scores: ArrayLike | None = None,
+        successes: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
     ) -> None:
         """Results of episodes, as for `Teacher.report`; they are handed in with the next `assign` or `flush`.
 
@@ -468,13 +475,16 @@ class DeskClient:
             success: whether each succeeded, shape `(n,)` (default None: nobody says so).
             returns: sums of rewards, shape `(n,)`.
             lengths: steps that they lasted, shape `(n,)`.
-            scores: a finer measure than success, shape `(n,)` (default None: the success).
+            scores: a finer measure than success, shape `(n,)` (default None: the success, or the share of the trials).
+            successes: of the `trials` under each ticket, in place of `success`, shape `(n,)` (default None: one trial).
+            trials: how many there were, shape `(n,)` or one number for all (default None: one).
         """
         numbers = np.atleast_1d(np.asarray(tickets, dtype=np.int64))
         given = [None if each is None else np.atleast_1d(np.asarray(each)) for each in (success, returns, lengths, scores)]
         won, gained, lasted, graded = given
         bounds, needs = self.joined.score_bounds, self.joined.needs
-        self.hand_in(numbers, check_results(numbers, won, gained, lasted, graded, bounds, needs))  # type: ignore[arg-type]
+        columns = (numbers, won, gained, lasted, graded, bounds, needs)
+        self.hand_in(numbers, check_results(*columns, successes=successes, trials=trials))  # type: ignore[arg-type]
 
     def hand_in(self, tickets: IntArray, results: Results) -> None:
         """`report` of `results` that were checked already, with their `tickets`."""
@@ -511,12 +521,15 @@ def _joint(reports: list[tuple[IntArray, Results]], withdrawn: list[IntArray]) -
     if not reports:
         return Settled(withdrawn=gone)
     graded = any(results.scores is not None for _, results in reports)
+    tried = any(results.trials is not None for _, results in reports)
     return Settled(
         tickets=np.concatenate([tickets for tickets, _ in reports]),
         success=np.concatenate([results.success for _, results in reports]),
         returns=np.concatenate([results.returns for _, results in reports]),
         lengths=np.concatenate([results.lengths for _, results in reports]),
         scores=np.concatenate([_graded(results) for _, results in reports]) if graded else None,
+        successes=np.concatenate([results.of_trials()[0] for _, results in reports]) if tried else None,
+        trials=np.concatenate([results.of_trials()[1] for _, results in reports]) if tried else None,
         withdrawn=gone,
     )
 

@@ -30,6 +30,12 @@ class Results(NamedTuple):
     trials: IntArray | None = None
     """How many there were; None where there was one."""
 
+    def of_trials(self) -> tuple[IntArray, IntArray]:
+        """Successes and trials, also where each ticket is one trial."""
+        if self.successes is None or self.trials is None:
+            return self.success.astype(np.int64), np.ones(len(self.success), dtype=np.int64)
+        return self.successes, self.trials
+
 
 def check_results(
     tickets: IntArray,
