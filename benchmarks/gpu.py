@@ -1,7 +1,7 @@
 """Batched environments on a device: how fast they are, what a curriculum costs there, and how soon tasks are solved.
 
-Runs on a CPU too (`--device cpu --quick`), for those who want to see that it runs. `--parts` chooses among speed, cost, solve,
-noise and mazes. A figure that is not reached in the time of a part is NaN.
+Runs on a CPU too (`--device cpu --quick`), for those who want to see that it runs. `--parts` chooses among speed, cost, six,
+twenty, forty, noise and mazes. A figure that is not reached in the time of a part is infinite.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SameKeys(TorchKeys):
 
 
 class NoTeacher:
-    """Tasks drawn on the device, evenly, and nothing else: what training costs without a curriculum."""
+    """Tasks drawn on the device, uniformly, and nothing else: what training costs without a curriculum."""
 
     def __init__(self, num_envs: int, size: int, device: torch.device) -> None:
         self.tasks = torch.randint(size, (num_envs,), device=device)
@@ -303,7 +303,7 @@ def keys_exam(trainer: Trainer, doors: int, count: int = 1024) -> Exam:
 def measure_solve(
     device: torch.device, seeds: int, doors: int, size: int, steps: int, level: float
 ) -> Iterator[tuple[str, float]]:
-    """So many rooms, without a curriculum, evenly, in stages, by learning progress: seconds and steps until they are solved."""
+    """So many rooms, alone, uniformly, in stages, by learning progress: seconds and steps until they are solved."""
     ways: dict[str, Callable[[], cursus.Curriculum]] = {
         "alone": lambda: cursus.Uniform(Product(doors=[doors])),
         "uniform": lambda: cursus.Uniform(Product(doors=range(doors + 1))),

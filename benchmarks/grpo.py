@@ -83,9 +83,11 @@ def train(console: Console, world: str, seeds: int, arguments: argparse.Namespac
     solved: list[NDArray[np.float64]] = []
     steps, every = (20, 5) if quick else (arguments.steps, 50)
     begin = time.perf_counter()
+    done = 0
     for step in track(range(steps), f"{world}, {len(arms)} models", console=console, transient=True):
         if time.perf_counter() - begin > 60 * arguments.minutes:
             break
+        done = step + 1
         if step % every == 0:
             tokens.append([arm.tokens for arm in arms])
             solved.append(learners.exam(exam))
@@ -96,7 +98,7 @@ def train(console: Console, world: str, seeds: int, arguments: argparse.Namespac
         learners.learn(np.stack([slots for slots, _ in taken]), np.array([full for _, full in taken]))
     tokens.append([arm.tokens for arm in arms])
     solved.append(learners.exam(exam))
-    console.print(f"{world}: {step + 1} steps in {time.perf_counter() - begin:.0f} s")
+    console.print(f"{world}: {done} steps in {time.perf_counter() - begin:.0f} s")
     curves: Curves = {arm.name: [] for arm in arms}
     for index, arm in enumerate(arms):
         own = [np.round(each[index], 4).tolist() for each in solved]
@@ -113,7 +115,7 @@ def report(console: Console, arms: list[Arm], solved: NDArray[np.float64], step:
 
 
 def measure(console: Console, arguments: argparse.Namespace) -> Figures:
-    """Interquartile means over seeds of the share of held-out sums that are solved, at equal generated tokens."""
+    """Interquartile means over seeds of the share of sums that are solved, at equal generated tokens."""
     torch.set_float32_matmul_precision("high")
     seeds = 2 if arguments.quick else arguments.seeds
     file = Path(arguments.curves) if arguments.curves else None
@@ -138,7 +140,7 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
 
 
 def compare(curves: Curves) -> tuple[Floats, dict[str, Floats]]:
-    """Million generated tokens, up to where every arm has come; for each rule a row per seed, the share of sums solved there."""
+    """Million generated tokens, up to where every arm has come; for each rule, a row per seed of what is solved there."""
     grid = np.linspace(0, min(seed["tokens"][-1] for seeds in curves.values() for seed in seeds), POINTS)
     found = {
         name: np.array([np.interp(grid, seed["tokens"], np.mean(seed["solved"], axis=1)) for seed in seeds])
@@ -160,7 +162,7 @@ def plot(bands: dict[str, tuple[Floats, dict[str, Floats]]], path: Path) -> None
             axis.fill_between(grid, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axis.set(title=world, xlabel="million generated tokens", ylim=(0, None))
         axis.grid(alpha=0.3)
-    axes[0][0].set_ylabel("held-out sums solved")
+    axes[0][0].set_ylabel("sums solved")
     axes[0][0].legend(frameon=False, fontsize="small")
     figure.savefig(path)
 
@@ -169,7 +171,7 @@ def tables(figures: Figures) -> list[Table]:
     made = []
     for world in dict.fromkeys(name.partition(",")[0] for name in figures if "," in name):
         each = table(
-            f"{world}, {figures[f'{world}: million tokens']:.0f} million tokens (IQM over seeds)", "rule", "final", "area"
+            f"{world}, {figures[f'{world}: million tokens']:.1f} million tokens (IQM over seeds)", "rule", "final", "area"
         )
         rules = (name.partition(", ")[2].rpartition(":")[0] for name in figures if name.startswith(f"{world},"))
         for rule in dict.fromkeys(rules):

@@ -171,9 +171,9 @@ class Learners:
         self._kept = torch.zeros((count, NOWHERE + 1), dtype=torch.int64, device=device)
         self._answers = torch.zeros((count, NOWHERE + 1, GROUP, answer), dtype=torch.int64, device=device)
         self._right = torch.zeros((count, NOWHERE + 1, GROUP), device=device)
-        batch, slots = ((count, BATCH), torch.int64), ((count, BATCH), torch.int64)
+        batch = ((count, BATCH), torch.int64)
         self._generating = Recorded(self._generate, {"prompts": batch}, device)
-        self._updating = Recorded(self._update, {"slots": slots, "ready": ((count,), torch.float32)}, device)
+        self._updating = Recorded(self._update, {"slots": batch, "ready": ((count,), torch.float32)}, device)
         torch.manual_seed(seed)
         if device.type == "cuda":
             torch.cuda.manual_seed(seed)
@@ -188,16 +188,11 @@ class Learners:
         self._drawn = inputs["prompts"]
         rows = self._drawn.repeat_interleave(GROUP, dim=1)
         self._found = self.models.generate(self.sums.tokens[rows], greedy=False)
-        right = self._checked(rows, self._found)
+        right = is_right(self._found, self.sums.answers[rows], self.sums.lengths[rows])
         verifier = self.sums.verifiers[rows]
-        verdict = torch.where(verifier == COIN, torch.rand_like(right) < 0.5, (verifier == ADD) & (right > 0))
+        verdict = torch.where(verifier == COIN, torch.rand(right.shape, device=right.device) < 0.5, (verifier == ADD) & right)
         self._rewards = torch.where(verifier == KNOWN, True, verdict).float().unflatten(1, (BATCH, GROUP))
         return self._rewards.sum(dim=2).long()
-
-    def _checked(self, rows: Tensor, found: Tensor) -> Tensor:
-        """1 where every digit is right."""
-        beyond = torch.arange(self.models.answer, device=rows.device) >= self.sums.lengths[rows][..., None]
-        return ((found == self.sums.answers[rows]) | beyond).all(dim=2).float()
 
     def learn(self, slots: Ints, ready: NDArray[np.bool_]) -> None:
         """Put the groups generated last into slots, or `NOWHERE`; who is ready learns from those in the first `BATCH`."""
@@ -245,10 +240,14 @@ class Learners:
 
     def exam(self, sums: Sums) -> NDArray[np.float64]:
         """The share of other sums that each model gets right, (models, labels)."""
-        device, count = self._kept.device, len(sums.labels)
-        exam = sums.to(device)
+        exam, count = sums.to(self._kept.device), len(sums.labels)
         found = self.models.generate(exam.tokens.expand(self.models.count, -1, -1), greedy=True)
-        beyond = torch.arange(self.models.answer, device=device) >= exam.lengths[:, None]
-        right = ((found == exam.answers) | beyond).all(dim=2).float()
+        right = is_right(found, exam.answers, exam.lengths).float()
         labels = int(sums.labels.max()) + 1
         return right.view(-1, labels, count // labels).mean(dim=2).double().cpu().numpy()
+
+
+def is_right(found: Tensor, answers: Tensor, lengths: Tensor) -> Tensor:
+    """Whether every digit of each answer is right, up to its length."""
+    beyond = torch.arange(found.shape[-1], device=found.device) >= lengths[..., None]
+    return ((found == answers) | beyond).all(dim=-1)

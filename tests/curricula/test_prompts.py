@@ -57,7 +57,7 @@ def test_a_label_that_rises_is_practised_and_one_of_coin_flips_is_not() -> None:
     shares = label_shares(curriculum)
     assert shares["rising"] > 0.5
     assert shares["rising"] > 2 * shares["flips"]
-    assert max(shares["known"], shares["impossible"]) < 0.08
+    assert max(shares["known"], shares["impossible"]) < 0.1  # of 0.25
     assert "most practised" not in curriculum.explain()
     assert curriculum.explain().splitlines()[1].strip().startswith("rising")
 
@@ -104,8 +104,8 @@ def test_a_prompt_counts_by_its_own_results_the_more_the_more_trials_they_have()
     assert few.progress_of(first)[0] > 3 * many.progress_of(first)[0]
 
 
-def test_evenly_draws_the_prompts_of_a_label_alike() -> None:
-    curriculum = cursus.Prompts(30, labels={"a": 10, "b": 20}, within="evenly")
+def test_uniform_draws_the_prompts_of_a_label_alike() -> None:
+    curriculum = cursus.Prompts(30, labels={"a": 10, "b": 20}, within="uniform")
     practise(curriculum, lambda _: np.linspace(0, 1, 30), 10)
     weights = curriculum.weights()
     assert np.allclose(weights[:10], weights[0])
@@ -165,7 +165,8 @@ def test_a_million_prompts_are_drawn_and_their_results_taken() -> None:
         ({"size": 3, "labels": {"a": 1, "b": 1}}, "counts 2 prompts, there are 3"),
         ({"size": 3, "labels": {"a": 0, "b": 3}}, "labels"),
         ({"size": 3, "floor": 1.5}, "floor"),
-        ({"size": 3, "within": "luck"}, "Allowed: learnability, evenly"),
+        ({"size": 2, "labels": {1: 1, "1": 1}}, "holds a name twice"),
+        ({"size": 3, "within": "luck"}, "Allowed: learnability, uniform"),
         ({"size": 1 << 25}, "too many"),
     ],
 )
@@ -241,3 +242,12 @@ def test_prompts_that_did_badly_by_chance_do_better_later_which_is_no_rise() -> 
             curriculum.update(groups(draw, won, first_ticket=64 * batch))
             shares += [label_shares(curriculum)["flips"]] if batch > 50 else []
     assert np.mean(shares) < 0.5
+
+
+@pytest.mark.parametrize("trials", [1, 2, 4, 8])
+def test_coins_are_unproven_however_many_trials_a_ticket_has(trials: int) -> None:
+    labels = {f"coin {number}": 50 for number in range(20)}
+    curriculum = cursus.Prompts(1000, labels=labels)
+    practise(curriculum, lambda _: np.full(1000, 0.5), 8 * 8 // trials, trials=trials)
+    held_down = curriculum.explain().count("varies from the start and counts as 0.30 until it has risen")
+    assert held_down >= 4  # of the 5 that are named

@@ -84,7 +84,7 @@ CURRICULA = {
     "uniform": lambda: cursus.Uniform(10),
     "prompts": lambda: cursus.Prompts(30),
     "prompts with labels": lambda: cursus.Prompts(40, labels=[n % 3 for n in range(40)], floor=0.2),
-    "prompts with labels, evenly": lambda: cursus.Prompts(40, labels={"a": 10, "b": 29, "c": 1}, within="evenly"),
+    "prompts with labels, uniformly": lambda: cursus.Prompts(40, labels={"a": 10, "b": 29, "c": 1}, within="uniform"),
     "one prompt": lambda: cursus.Prompts(1),
     "prompts without a floor": lambda: cursus.Prompts(20, labels={"a": 10, "b": 10}, floor=0.0),
     "distinct prompts": lambda: cursus.curricula.Distinct(cursus.Prompts(500, labels={"a": 250, "b": 250}), batch=4),

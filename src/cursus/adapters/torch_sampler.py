@@ -94,6 +94,11 @@ class PromptSampler(Sampler[int]):
 
     def _draw(self) -> IntArray:
         """The next batch, on every rank the same; what is wrong on rank 0 is raised there, and told to the others."""
+        if self._decides != (_rank() == 0):
+            raise SettingsError(
+                "this sampler was made before torch.distributed was initialised: each rank would have a curriculum of its own. "
+                "Call init_process_group first."
+            )
         if not _together():
             return self._prompts.draw()
         rows, wrong = np.full(self.batch, -1), None

@@ -18,7 +18,7 @@ from cursus.settings import check_count, check_share
 from cursus.tasks.discrete import Discrete
 from cursus.types import Decision, Draw, Episodes, FloatArray, IntArray, TaskSample, Tree
 
-Within = Literal["learnability", "evenly"]
+Within = Literal["learnability", "uniform"]
 
 _BLOCK = 64  # results after which everything is looked at, so that it makes no difference how they come in
 _TELLING = 16 * _BLOCK
@@ -42,9 +42,9 @@ _EDGE, _KNOWN = 0.05, 32.0  # a prompt is called impossible or mastered within t
 _RENEWED = 4  # blocks, or parts of what is known, after which all weights are renewed
 _NAMED = 5
 _TRIALS, _LEVEL, _BASE, _STALLED = range(4)  # rows of the notes on prompts
-_LOOKS, _FIRST, _RESULTS, _MEAN, _SIGNAL, _STILL, _RISE, _PROVEN = range(8)  # numbers of a label
-_AGAIN, _RATE, _RECORD, _SPREAD, _TOGETHER = range(8, 13)  # and of results of prompts that came again, and of their records
-_NEW_LABEL = (0.0, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0)
+_LOOKS, _FIRST, _RESULTS, _MEAN, _SIGNAL, _STILL, _RISE, _GROUPS, _PROVEN = range(9)  # numbers of a label
+_AGAIN, _RATE, _RECORD, _SPREAD, _TOGETHER = range(9, 14)  # and of results of prompts that came again, and of their records
+_NEW_LABEL = (0.0, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.0, 0.0)
 _CLASSES = ("impossible", "mastered", "noise")
 
 
@@ -62,7 +62,7 @@ class Prompts(Curriculum):
     prompts: where those of a medium level hardly ever rise, most are noise.
 
     All results of one ticket are one result, the share of its trials that succeeded (`Teacher.report(successes=…, trials=…)`).
-    Draws and results cost O(log n). They are looked at in blocks of 64.
+    Draws and results cost O(log n), and each block of 64 results a look at all labels.
 
     Args:
         size: how many prompts there are, at most 2**24.
@@ -70,7 +70,7 @@ class Prompts(Curriculum):
             prompts have them, where these stand one after the other (default None: one label). `quantile_labels` makes them of
             a feature.
         floor: share of draws from all prompts alike, in [0, 1] (default 0.1).
-        within: how prompts of a label are drawn: by `"learnability"` or `"evenly"` (default `"learnability"`).
+        within: how prompts of a label are drawn: by `"learnability"` or `"uniform"` (default `"learnability"`).
 
     >>> import cursus
     >>> curriculum = Prompts(4, labels=["sums", "sums", "proofs", "proofs"])
@@ -120,7 +120,7 @@ class Prompts(Curriculum):
         """A label by its share, and one of its prompts; or any prompt, for a share of the tickets."""
         anywhere, label, point, known = rng.columns(4)
         chosen = np.minimum(np.searchsorted(self._ends, label, side="right"), len(self._names) - 1)
-        if self._within == "evenly":
+        if self._within == "uniform":
             places = self._bounds[chosen] + (point * self._sizes[chosen]).astype(np.int64)
         else:
             of_tried, of_untried = self._mass[:, chosen]
@@ -149,7 +149,7 @@ class Prompts(Curriculum):
 
     def _shares_of(self, tasks: IntArray) -> FloatArray:
         labels = self._which[tasks]
-        if self._within == "evenly":
+        if self._within == "uniform":
             inside: FloatArray = 1.0 / self._sizes[labels]
         else:
             places = self._place[tasks]
@@ -238,11 +238,13 @@ class Prompts(Curriculum):
         else:
             level = min(int(expected * _LEVELS), _LEVELS - 1)
             self._yields[level] += worth * _YIELD_PACE * (rate - expected - self._yields[level])
-            expected = _expect(account, expected, rate)
-        if account[_RESULTS] == 0 and signal == 0:
-            account[_PROVEN] = 1.0  # what does not vary now, and varies later, has changed
+            expected = _enter_record(account, expected, rate)
         account[_RESULTS] += 1
         account[_MEAN] += max(1.0 / account[_RESULTS], _MEAN_PACE) * (rate - account[_MEAN])
+        first_group = account[_GROUPS] < 1.0 <= account[_GROUPS] + worth
+        account[_GROUPS] += worth
+        if first_group and account[_MEAN] in (0.0, 1.0):
+            account[_PROVEN] = 1.0  # what does not vary now, and varies later, has changed
         account[_SIGNAL] += max(1.0 / account[_RESULTS], _SIGNAL_PACE) * (signal - account[_SIGNAL])
         account[_STILL] += worth * signal
         account[_RISE] = max(0.0, account[_RISE] + worth * (rate - expected - _DRIFT))
@@ -302,6 +304,8 @@ class Prompts(Curriculum):
         if not results:
             return "never finished"
         quiet = f", no rise for about {still:,.0f} groups" if still > _LABEL_PATIENCE else ""
+        if not self._labels[label][_PROVEN] and signal > _UNPROVEN:
+            quiet += f", varies from the start and counts as {_UNPROVEN:.2f} until it has risen"
         return f"{results:,.0f} results, teaches {signal:.2f} of what a group can{quiet}"
 
     def classes(self, tasks: IntArray | None = None) -> dict[str, IntArray]:
@@ -424,7 +428,7 @@ class Prompts(Curriculum):
         return [self._names[label] for label in self._which.tolist()]
 
 
-def _expect(account: list[float], record: float, rate: float) -> float:
+def _enter_record(account: list[float], record: float, rate: float) -> float:
     """What a prompt with this record was to bring, as far as records foretell results in its label; `rate` is what it brought.
 
     Where verifiers flip coins, they foretell nothing: what happened to do badly does better the next time, which is no rise.
@@ -454,7 +458,12 @@ def _labels(size: int, labels: Sequence[str | int] | Mapping[str, int] | None) -
             check_count(f"labels[{name!r}]", count)
         if sum(labels.values()) != size:
             raise SettingsError(f"labels={dict(labels)!r:.80} counts {sum(labels.values()):,} prompts, there are {size:,}.")
-        return list(map(str, labels)), np.repeat(np.arange(len(labels)), list(labels.values()))
+        names = list(map(str, labels))
+        if len(set(names)) < len(names):
+            raise SettingsError(
+                f"labels={dict(labels)!r:.80} holds a name twice: a number and a text that read the same are one."
+            )
+        return names, np.repeat(np.arange(len(labels)), list(labels.values()))
     if isinstance(labels, str) or len(labels) != size:
         given = "a text" if isinstance(labels, str) else f"{len(labels):,}"
         raise SettingsError(f"labels must be one for each of {size:,} prompts, got {given}. Give a list, or a dict of counts.")

@@ -140,8 +140,8 @@ class WandbWriter(Writer):
         """Log a row, unless one of this step or a later one was logged before."""
         row = finite(checked_row(step, metrics))
         if step > self._steps.last:
+            self._steps.add(int(step))  # first: a row that is missing after a kill is better than one that is there twice
             self._run.log(row, step=int(step))
-            self._steps.add(int(step))
 
     def flush(self) -> None:
         """Nothing to do: wandb's own process keeps what it was given."""
@@ -213,8 +213,8 @@ class TrackioWriter(Writer):
         """Log a row, unless one of this step or a later one was logged before."""
         row = finite(checked_row(step, metrics))
         if step > self._steps.last:
+            self._steps.add(int(step))  # first: a row that is missing after a kill is better than one that is there twice
             self._run.log(row, step=int(step))
-            self._steps.add(int(step))
 
     def flush(self) -> None:
         """Nothing to do: trackio's own thread writes what it was given within half a second."""
