@@ -388,7 +388,7 @@ THINGS = {
     "ACCEL": lambda _: cursus.curricula.ACCEL(50, edits=3, score="value_l1", buffer_size=9, staleness=0.5),
     "Distinct": lambda _: cursus.curricula.Distinct(Uniform(5), batch=3, first_pass=True),
     "Prompts": lambda _: cursus.Prompts(6, labels={"sums": 4, "proofs": 2}, floor=0.2),
-    "Prompts, mixed": lambda _: cursus.Prompts(4, labels=["sums", "proofs", "sums", "proofs"], within="evenly"),
+    "Prompts, mixed": lambda _: cursus.Prompts(4, labels=["sums", "proofs", "sums", "proofs"], within="uniform"),
     "EXP3S": lambda _: cursus.curricula.EXP3S(5, epsilon=0.05, eta=0.001, signal="return"),
     "Mixture": lambda _: Mixture(Uniform(4), Mixture(Uniform(4, ids=[0]), Uniform(4), share=0.1), share=0.25),
 }
