@@ -6,6 +6,7 @@ python own_environment.py --steps 30000    # a quarter of a minute
 
 import gymnasium
 import numpy as np
+import torch
 import tyro
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import PPO
@@ -60,6 +61,7 @@ def practise(curriculum, steps, seed):
 
 
 def main(steps: int = 30_000, seed: int = 1) -> None:
+    torch.set_num_threads(1)  # networks this small are faster on one
     check_env(BridgeEnv(), skip_render_check=True)
     stages = [{"planks": planks} for planks in range(2, LONGEST + 1, 2)]
     alone, _ = practise(cursus.Uniform(stages[-1:]), steps, seed)

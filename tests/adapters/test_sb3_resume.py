@@ -86,6 +86,40 @@ def test_the_same_script_started_again_goes_on_with_everything(make: Any, kind: 
     envs.close()
 
 
+def test_a_run_that_is_stopped_before_its_first_save_begins_anew_with_agent_and_curriculum(tmp_path: Path) -> None:
+    class Stop(CurriculumCallback):
+        def _on_step(self) -> bool:
+            if self.num_timesteps >= 400:
+                raise KeyboardInterrupt
+            return super()._on_step()
+
+    envs = ours(tmp_path / "run")
+    model = made(PPO, envs)
+    before = weights(model)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(600, callback=Stop(envs, save_every=10_000))
+    assert envs.teacher.counts.finished > 0
+    envs.close()
+    again = ours(tmp_path / "run")
+    assert again.teacher.counts.finished == 0
+    model = made(PPO, again, seed=99)
+    CurriculumCallback(again).init_callback(model)
+    assert np.array_equal(weights(model), before)
+    assert model.num_timesteps == 0
+    again.close()
+
+
+def test_a_script_that_has_done_all_its_steps_says_that_nothing_is_trained(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for times in range(2):
+        envs = ours(tmp_path / "run")
+        caplog.clear()
+        made(PPO, envs).learn(128, callback=CurriculumCallback(envs))
+        envs.close()
+        assert ("nothing is trained: all of 128 steps were done before" in caplog.text) == bool(times)
+
+
 def test_a_run_goes_back_to_its_last_cut_and_tells_what_it_sets_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     envs = ours(tmp_path / "run")
     model = made(PPO, envs)

@@ -431,8 +431,8 @@ class CurriculumCallback(BaseCallback):
 
     Args:
         envs: the environments that are trained on.
-        save_every: steps between two checkpoints, at least 1; a last one is written at the end (default 20,000). None: the
-            model is not saved here. Without a run folder nothing is.
+        save_every: steps between two checkpoints, at least 1; there is one at the beginning and one at the end, too (default
+            20,000). None: the model is not saved here. Without a run folder nothing is.
         save_replay_buffer: whether the replay buffer of an off-policy algorithm is saved too, which may be large (default
             False).
         max_labels: number of labels that get curves of their own, those with the most episodes, at least 1 (default 20).
@@ -457,7 +457,7 @@ class CurriculumCallback(BaseCallback):
         self._save_every = None if envs.teacher.run is None else save_every
         self._save_replay_buffer = save_replay_buffer
         self._max_labels = max_labels
-        self._saved = 0
+        self._saved: int | None = None
 
     def _init_callback(self) -> None:
         """Go on from where a resumed run was saved."""
@@ -477,7 +477,12 @@ class CurriculumCallback(BaseCallback):
             if isinstance(self.model.env, VecNormalize):  # what was seen at the reset was normalised as in the beginning
                 self.model._last_obs = self.model.env.normalize_obs(self.model.env.get_original_obs())
             log.info("[curriculum] the model goes on from step %s", f"{self.model.num_timesteps:,}")
-        self._saved = self.model.num_timesteps
+            if self.model.num_timesteps >= self.model._total_timesteps:
+                log.warning(
+                    "[curriculum] nothing is trained: all of %s steps were done before. Give more steps, or another run=…",
+                    f"{self.model._total_timesteps:,}",
+                )
+        self._saved = None if state is None else self.model.num_timesteps
         self._scorer = SB3Scorer.of(teacher, self.model)
 
     def _on_step(self) -> bool:
@@ -486,8 +491,12 @@ class CurriculumCallback(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        """Everything that was collected has been learned from, so a cut here is whole."""
-        if self._save_every is not None and self.model.num_timesteps - self._saved >= self._save_every:
+        """Everything that was collected has been learned from, so a cut here is whole.
+
+        The first is made before anything is learned: a run that is killed early goes back to it, model and curriculum together.
+        """
+        due = self._saved is None or (self._save_every and self.model.num_timesteps - self._saved >= self._save_every)
+        if self._save_every is not None and due:
             self._save()
 
     def _on_training_end(self) -> None:

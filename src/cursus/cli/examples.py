@@ -107,7 +107,7 @@ def _read_notebook(path: Path) -> Example:
     """The title in its first cell, and the line that installs what it needs."""
     first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"]
     lines = (first if isinstance(first, str) else "".join(first)).splitlines()
-    install = next((line.strip(" `") for line in lines if line.strip(" `").startswith("pip install ")), "")
+    install = next((line.strip(" `").split("`")[0] for line in lines if line.strip(" `").startswith("pip install ")), "")
     return Example(path.stem, path, lines[0].lstrip("# "), install, f"jupyter lab {path.name}")
 
 
