@@ -132,7 +132,7 @@ def test_algorithms_of_sb3_do_not_learn_from_what_is_no_number(agent: dict[str, 
         trained(tmp_path / "run", agent, seen=seen, fault="not a number")
 
 
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")  # in SB3's statistics
 @pytest.mark.parametrize("agent", [{"type": "sb3:PPO", **PPO_}, {"type": "sb3:DQN", **OFF_POLICY}, {"type": "PPO", **PPO_}])
 def test_a_run_whose_learner_has_diverged_goes_on_from_before(agent: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(DivergedError, match="learning has diverged") as first:
