@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ HERE = str(Path(__file__).parent)
 sys.path.insert(0, HERE)
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes with several threads each would wait for each other
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell; children would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = {"adapters", "agents", "analysis", "channel", "cli", "envs", "journeys", "sim", "training"}
 """Folders whose tests start many processes, run commands, train agents, draw or simulate: left out by `make quick`."""
