@@ -9,6 +9,7 @@ RAY := .venv-ray
 MJLAB := .venv-mjlab
 TRL := .venv-trl
 PACKAGE := .venv-package
+APT := -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check format docs browser pufferlib ray mjlab trl package bench clean
@@ -53,7 +54,7 @@ docs: $(READY)  ## build the documentation site, in which every warning is an er
 
 browser: $(READY)  ## test the live page in a real browser, which is installed where that is possible
 	@command -v chromium >/dev/null || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null \
-		|| { apt-get update --quiet && apt-get install --yes --no-install-recommends chromium; } >$(VENV)/browser.log 2>&1 \
+		|| { apt-get $(APT) update --quiet && apt-get $(APT) install --yes --no-install-recommends chromium; } >$(VENV)/browser.log 2>&1 \
 		|| echo "Chromium could not be installed, see $(VENV)/browser.log: what needs it is skipped."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[browser]"
 	@$(BIN)/python -m pytest tests/web/test_browser.py
