@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 import cursus
@@ -188,3 +189,21 @@ def test_rank_0_decides_and_all_ranks_draw_the_same(tmp_path: Path) -> None:
     assert [each["decides"] for each in job] == [True, False]
     assert "somebody reads ahead" in job[0]["refused"]
     assert "rank 0 could not draw" in job[1]["refused"]
+
+
+def made_too_early(folder: Path) -> str:
+    """What a rank is told whose sampler was made before the ranks knew of each other."""
+    rank = dist.get_rank()
+    dist.destroy_process_group()
+    sampler = make()
+    dist.init_process_group("gloo", init_method=f"file://{folder / 'again'}", rank=rank, world_size=2)
+    if rank == 0:
+        return ""
+    with pytest.raises(SettingsError) as refused:
+        sampler._draw()
+    return str(refused.value)
+
+
+def test_a_sampler_that_was_made_before_the_ranks_met_is_refused(tmp_path: Path) -> None:
+    job = Job(tmp_path, 2, made_too_early).wait()
+    assert "Call init_process_group first" in job[1]

@@ -139,8 +139,7 @@ class WandbWriter(Writer):
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a row, unless one of this step or a later one was logged before."""
         row = finite(checked_row(step, metrics))
-        if step > self._steps.last:
-            self._steps.add(int(step))  # first: a row that is missing after a kill is better than one that is there twice
+        if self._steps.claim(int(step)):
             self._run.log(row, step=int(step))
 
     def flush(self) -> None:
@@ -212,8 +211,7 @@ class TrackioWriter(Writer):
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log a row, unless one of this step or a later one was logged before."""
         row = finite(checked_row(step, metrics))
-        if step > self._steps.last:
-            self._steps.add(int(step))  # first: a row that is missing after a kill is better than one that is there twice
+        if self._steps.claim(int(step)):
             self._run.log(row, step=int(step))
 
     def flush(self) -> None:
@@ -239,17 +237,23 @@ class _GivenSteps:
             if lines and not (lines[0].isalnum() and all(line.isdecimal() for line in lines[1:])):
                 raise LedgerError(f"{path} is damaged: it must hold the id of a run of {tracker}, and steps. Remove it.")
             self.id = lines[0] if lines else secrets.token_hex(4)
-            self.last = int(lines[-1]) if len(lines) > 1 else -1
+            self._last = int(lines[-1]) if len(lines) > 1 else -1
             if not lines:
                 self._file.replace([f"{self.id}\n".encode()])
         except BaseException:
             self._file.abandon()
             raise
 
-    def add(self, step: int) -> None:
-        """Keep that a row of this step was given."""
-        self.last = step
+    def claim(self, step: int) -> bool:
+        """Whether a row of this step is still to be given; it counts as given from here on.
+
+        So before it is: a row that is missing after a kill is better than one that is there twice.
+        """
+        if step <= self._last:
+            return False
+        self._last = step
         self._file.append(f"{step}\n".encode())
+        return True
 
     def close(self) -> None:
         """Let go of the file."""
