@@ -1,7 +1,7 @@
 """Batched environments on a device: how fast they are, what a curriculum costs there, and how soon tasks are solved.
 
 Runs on a CPU too (`--device cpu --quick`), for those who want to see that it runs. `--parts` chooses among speed, cost, six,
-twenty, forty, noise and mazes. A figure that is not reached in the time of a part is infinite.
+twenty, forty, noise and mazes, `--ways` among their curricula. A figure that is not reached in the time of a part is infinite.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -35,6 +36,7 @@ from reporting import Figures, main, table
 SIZES = (4096, 16_384, 65_536, 262_144)
 STEPS = 32
 MILLION = 1_000_000
+_BEFORE, _TOGETHER = 8, 4  # rollouts before anything is measured; and those that are measured together
 KEYS = {"hidden": (128, 128), "learning_rate": 1e-3, "gamma": 0.99, "ent_coef": 0.01}
 
 
@@ -190,8 +192,11 @@ def staged(count: int) -> Staged:
 
 
 def measure_cost(device: torch.device, size: int, rounds: int) -> Iterator[tuple[str, float]]:
-    """What a curriculum adds to the time of training, rollouts by turns with those of the same training without one."""
-    few = Product(doors=range(7))
+    """What a curriculum adds to the time of training, rollouts by turns with those of the same training without one.
+
+    Episodes are of some 80 steps once the policy is good, as rooms behind 7 to 13 doors take.
+    """
+    few = Product(doors=range(7, 14))
     curricula: dict[str, cursus.Curriculum | int] = {
         "none": 7,
         "staged": staged(7),
@@ -202,22 +207,30 @@ def measure_cost(device: torch.device, size: int, rounds: int) -> Iterator[tuple
     trainers = {}
     for name, curriculum in curricula.items():
         trainers[name] = Trainer(curriculum, SameKeys(size, few, device=device), 0)
-        for _ in range(8):
+        for _ in range(_BEFORE):
             trainers[name].rollout()
     times: dict[str, list[float]] = {name: [] for name in trainers}
+    exchanges: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(rounds):
         for name, trainer in trainers.items():
             wait(device)
             begin = time.perf_counter()
-            for _ in range(4):
+            for _ in range(_TOGETHER):
                 trainer.rollout()
             wait(device)
-            times[name].append(time.perf_counter() - begin)
-    rollouts = 8 + 4 * rounds
-    yield "cost_ends_per_rollout", trainers["staged"].tickets.teacher.counts.finished / rollouts
+            times[name].append(1000 * (time.perf_counter() - begin) / _TOGETHER)
+            trainer.learner.play()
+            wait(device)
+            begin = time.perf_counter()
+            trainer.tickets.exchange()
+            exchanges[name].append(1000 * (time.perf_counter() - begin))
+            trainer.agent.update()
+    yield "cost_ends_per_rollout", trainers["staged"].tickets.teacher.counts.finished / (_BEFORE + (_TOGETHER + 1) * rounds)
+    yield "cost_ms_per_rollout", statistics.median(times["none"])
     for name, each in times.items():
         if name != "none":
             ratios = [100 * (mine / plain - 1) for mine, plain in zip(each, times["none"], strict=True)]
+            yield f"cost_exchange_ms_{name}", statistics.median(exchanges[name])
             yield f"cost_percent_{name}", statistics.median(ratios)
 
 
@@ -301,7 +314,7 @@ def keys_exam(trainer: Trainer, doors: int, count: int = 1024) -> Exam:
 
 
 def measure_solve(
-    device: torch.device, seeds: int, doors: int, size: int, steps: int, level: float
+    device: torch.device, seeds: int, doors: int, size: int, steps: int, level: float, chosen: Collection[str]
 ) -> Iterator[tuple[str, float]]:
     """So many rooms, alone, uniformly, in stages, by learning progress: seconds and steps until they are solved."""
     ways: dict[str, Callable[[], cursus.Curriculum]] = {
@@ -310,15 +323,27 @@ def measure_solve(
         "staged": lambda: staged(doors + 1),
         "learning_progress": lambda: cursus.LearningProgress(Product(doors=range(doors + 1))),
     }
-    for name, make in ways.items():
+    for name in chosen or ways:
         found = []
         for seed in range(seeds):
-            curriculum = make()
+            curriculum = ways[name]()
+            gc.collect()  # recordings of the seed before hold memory
             trainer = Trainer(curriculum, TorchKeys(size, curriculum.tasks, device=device, seed=seed), seed)
             found.append(train(trainer, keys_exam(trainer, doors), 1, steps, 200, level).first(level))
+            yield f"solve_{doors}_{name}_s_seed_{seed}", found[-1][0]
         seconds, spent = np.nan_to_num(np.array(found), nan=np.inf).T
-        yield f"solve_{doors}_{name}_s", float(np.median(seconds))
-        yield f"solve_{doors}_{name}_msteps", float(np.median(spent))
+        yield f"solve_{doors}_{name}_solved", float(np.isfinite(seconds).mean())
+        yield from _middle(f"solve_{doors}_{name}_s", seconds)
+        yield from _middle(f"solve_{doors}_{name}_msteps", spent)
+
+
+def _middle(name: str, values: ArrayLike) -> Iterator[tuple[str, float]]:
+    """The interquartile mean over seeds, with its interval; infinite where too many have never come so far."""
+    if np.isfinite(values).all():
+        estimate = Estimate.of(values)
+        yield from ((name, estimate.value), (f"{name}_low", estimate.low), (f"{name}_high", estimate.high))
+    else:
+        yield name, float(np.median(values))
 
 
 def noisy_tasks() -> dict[str, Any]:
@@ -329,17 +354,17 @@ def noisy_tasks() -> dict[str, Any]:
     return {**real, **impossible, **trivial, **{f"coin {number}": {"kind": "coin"} for number in range(32)}}
 
 
-def measure_noise(device: torch.device, seeds: int, steps: int) -> Iterator[tuple[str, float]]:
+def measure_noise(device: torch.device, seeds: int, steps: int, chosen: Collection[str]) -> Iterator[tuple[str, float]]:
     """Area under the success behind 24 doors, over steps: 1,024 environments."""
     ways: dict[str, Callable[[], cursus.Curriculum]] = {
         "uniform": lambda: cursus.Uniform(Named(noisy_tasks())),
         "learning_progress": lambda: cursus.LearningProgress(Named(noisy_tasks())),
         "by_hand": lambda: staged(25),
     }
-    for name, make in ways.items():
+    for name in chosen or ways:
         curves = []
         for seed in range(seeds):
-            curriculum = make()
+            curriculum = ways[name]()
             trainer = Trainer(curriculum, TorchKeys(1024, curriculum.tasks, device=device, seed=seed), seed)
             curves.append(train(trainer, keys_exam(trainer, 24, 256), 1, steps, 40))
         areas = Estimate.of([curve.area for curve in curves])
@@ -349,7 +374,9 @@ def measure_noise(device: torch.device, seeds: int, steps: int) -> Iterator[tupl
         yield f"noise_msteps_to_half_{name}", float(np.median([np.nan_to_num(c.first(0.5)[1], nan=np.inf) for c in curves]))
 
 
-def measure_mazes(device: torch.device, seeds: int, size: int, steps: int) -> Iterator[tuple[str, float]]:
+def measure_mazes(
+    device: torch.device, seeds: int, size: int, steps: int, chosen: Collection[str]
+) -> Iterator[tuple[str, float]]:
     """Mean solve rate of the mazes that are held out, for a policy that sees its trail."""
     walls = Product(kind=["walls"], walls=range(0, 61, 2), seed=range(128))
     ways: dict[str, Callable[[], cursus.Curriculum]] = {
@@ -358,11 +385,11 @@ def measure_mazes(device: torch.device, seeds: int, size: int, steps: int) -> It
         "learning_progress": lambda: cursus.LearningProgress(walls),
     }
     held = Named({name: {"name": name} for name in HELD_OUT})
-    for name, make in ways.items():
+    for name in chosen or ways:
         curves = []
         for seed in range(seeds):
             envs = TorchMaze(size, walls, trail=True, device=device)
-            trainer = Trainer(make(), envs, seed, hidden=(256, 256), gamma=0.995)
+            trainer = Trainer(ways[name](), envs, seed, hidden=(256, 256), gamma=0.995)
             exam = Exam(trainer.agent, TorchMaze(8 * 32, held, trail=True, device=device), 250)
             curves.append(train(trainer, exam, len(HELD_OUT), steps, 20))
         yield f"maze_solve_rate_{name}", statistics.fmean(curve.rates[-1] for curve in curves)
@@ -376,14 +403,23 @@ def measure(console: Console, arguments: argparse.Namespace) -> Figures:
     device, quick = torch.device(arguments.device), arguments.quick
     torch.set_float32_matmul_precision("high")
     seeds, Trainer.compiled = arguments.seeds, arguments.compiled
+    ways = list(filter(None, arguments.ways.split(",")))
+
+    def solve(doors: int, size: int, steps: int, level: float) -> Iterator[tuple[str, float]]:
+        return measure_solve(device, seeds, doors, size, steps, level, ways)
+
     parts: dict[str, Callable[[], Iterator[tuple[str, float]]]] = {
         "speed": lambda: measure_speed(device, (64,) if quick else SIZES, 0.1 if quick else 1.0),
         "cost": lambda: measure_cost(device, 64 if quick else 65_536, 2 if quick else 8),
-        "six": lambda: measure_solve(device, seeds, 6, 512 if quick else 4096, MILLION if quick else 60 * MILLION, 0.5),
-        "twenty": lambda: measure_solve(device, seeds, 20, 64 if quick else 16_384, 20_000 if quick else 150 * MILLION, 0.8),
-        "forty": lambda: measure_solve(device, seeds, 40, 64 if quick else 16_384, 20_000 if quick else 400 * MILLION, 0.8),
-        "noise": lambda: measure_noise(device, seeds, 100_000 if quick else 14 * MILLION),
-        "mazes": lambda: measure_mazes(device, seeds, 64 if quick else 16_384, 50_000 if quick else 300 * MILLION),
+        "six": lambda: measure_solve(device, seeds, 6, 512 if quick else 4096, MILLION if quick else 60 * MILLION, 0.5, ways),
+        "twenty": lambda: measure_solve(
+            device, seeds, 20, 64 if quick else 16_384, 20_000 if quick else 150 * MILLION, 0.8, ways
+        ),
+        "forty": lambda: measure_solve(
+            device, seeds, 40, 64 if quick else 16_384, 20_000 if quick else 400 * MILLION, 0.8, ways
+        ),
+        "noise": lambda: measure_noise(device, seeds, 100_000 if quick else 14 * MILLION, ways),
+        "mazes": lambda: measure_mazes(device, seeds, 64 if quick else 16_384, 50_000 if quick else 300 * MILLION, ways),
     }
     figures: Figures = {}
     for part in arguments.parts.split(","):
@@ -402,4 +438,13 @@ def tables(figures: Figures) -> list[Table]:
 
 
 if __name__ == "__main__":
-    main(measure, tables, device="cuda", parts="speed,cost,six,twenty,forty,noise,mazes", seeds=3, quick=False, compiled=False)
+    main(
+        measure,
+        tables,
+        device="cuda",
+        parts="speed,cost,six,twenty,forty,noise,mazes",
+        ways="",
+        seeds=3,
+        quick=False,
+        compiled=False,
+    )

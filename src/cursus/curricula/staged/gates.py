@@ -290,7 +290,7 @@ class Wilson(Gate):
                 f"a window of {self.window} can never show {self.threshold} with {self.confidence:.0%} confidence, "
                 "even without a failure. Use a longer window or a lower threshold."
             )
-        if self.demote is not None and _successes_to_fail(self.window, self.demote, self.confidence)[-1] < 0:
+        if self.demote is not None and successes_to_fail(self.window, self.demote, self.confidence)[-1] < 0:
             raise SettingsError(
                 f"a window of {self.window} can never show less than demote={self.demote} with {self.confidence:.0%} "
                 "confidence, even without a success. Use a longer window, or demote=None."
@@ -318,8 +318,8 @@ def _successes_to_pass(window: int, threshold: float, confidence: float) -> list
 
 
 @lru_cache(maxsize=256)
-def _successes_to_fail(window: int, demote: float, confidence: float) -> list[int]:
-    """For every number of episodes, the most successes whose upper bound is below `demote` (else -1)."""
+def successes_to_fail(window: int, demote: float, confidence: float) -> list[int]:
+    """For every number of episodes up to a `window`, the most successes whose upper bound is below `demote` (else -1)."""
     z, allowed, most = z_of(confidence), [], -1
     for n in range(window + 1):
         while most + 1 <= n and n > 0 and wilson(most + 1, n, z)[1] < demote:
@@ -334,7 +334,7 @@ class _WilsonEvidence(Evidence):
     def __init__(self, gate: Wilson, *, returning: bool, demoted: bool, lowest: bool) -> None:
         super().__init__(gate, returning=returning, demoted=demoted, lowest=lowest)
         self._to_pass = _successes_to_pass(gate.window, self._bar, gate.confidence)
-        self._to_fail = _successes_to_fail(gate.window, gate.demote or 0.0, gate.confidence)
+        self._to_fail = successes_to_fail(gate.window, gate.demote or 0.0, gate.confidence)
         self._runs = None if gate.independent else Runs(MEMORY * gate.window)
         self._z = z_of(gate.confidence)
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from cursus._text import short_repr
 from cursus.curricula.base import take
-from cursus.curricula.staged.recent import Recent, as_results
+from cursus.curricula.staged.gates import successes_to_fail
+from cursus.curricula.staged.recent import Recent, Results, as_results
 from cursus.errors import SettingsError
 from cursus.settings import check_count, check_share
 from cursus.statistics import wilson, z_of
@@ -228,6 +229,17 @@ class Retention:
             return False
         self.told = self.bounds()[1] < self._threshold - self._watch.drop
         return self.told
+
+    def quiet(self, won: Results) -> int:
+        """How many of these results, from the first on, certainly tell nothing new: they may be pushed at once."""
+        successes, counts = self.recent.following(won)
+        if self.told:
+            telling = successes >= self._threshold * counts
+        else:
+            most = successes_to_fail(self._watch.window, self._threshold - self._watch.drop, self._watch.confidence)
+            telling = successes < np.array(most)[counts] + 1
+        telling &= counts >= self._watch.min_episodes
+        return int(telling.argmax()) if telling.any() else len(won)
 
     def bounds(self) -> tuple[float, float]:
         """The interval that the watch judges by."""

@@ -12,7 +12,7 @@ from cursus._text import short_repr
 from cursus.curricula.base import Curriculum, TagLayout, take
 from cursus.curricula.staged import Evidence, Gate, Verdict, Wilson
 from cursus.curricula.staged.mixing import AdaptiveMixing, ForgettingWatch, Mixing, Rehearsal, Retention
-from cursus.curricula.staged.recent import as_results
+from cursus.curricula.staged.recent import Results, as_results
 from cursus.curricula.staged.stages import BalancedSampler, Stage, find_tasks, read_stages
 from cursus.errors import SettingsError, StateError
 from cursus.randomness import TicketStream
@@ -216,38 +216,49 @@ class Staged(Curriculum):
         start = 0
         while start < len(episodes):
             some = episodes[start : start + _MOST]
-            taken = self._take_quiet(some, decisions)
+            taken = self._take_quiet(some)
             if not taken:
                 some = some[:_MANY]
                 decisions += self._learn(some)
             start += taken or len(some)
         return decisions
 
-    def _take_quiet(self, episodes: Episodes, decisions: list[Decision]) -> int:
-        """Take in many episodes at once, up to the first of the present stage at which anything might be decided.
+    def _take_quiet(self, episodes: Episodes) -> int:
+        """Take in many episodes at once, up to the first at which anything might be decided.
 
         How many that were: none where it is not worth it.
         """
+        labels, stages, _ = _TAGS.unpack(episodes.tag)
+        stages = np.where(episodes.tag == FOREIGN_TAG, -1, stages)
         own = np.flatnonzero((episodes.tag >= self._own_tags.start) & (episodes.tag < self._own_tags.stop))
-        won = episodes.rates[own]
-        last = self._graduated and self._now == len(self._names) - 1
-        quiet = self._evidence.quiet(won, promotes=not last)
-        if self._now and quiet:
-            successes, counts = self._evidence.recent.following(won[:quiet])
-            mixing, first = self._mixings[self._now], self._evidence.rate()
-            rates = np.concatenate([[first or 0.0], successes / counts])
-            quiet = 0 if first is None else mixing.steady(rates, self._evidence.count) - 1
-        stop = len(episodes) if quiet == len(own) else int(own[quiet])
+        seen = [] if self._watch is None else np.unique(stages).tolist()
+        earlier = {stage: np.flatnonzero(stages == stage) for stage in seen if 0 <= stage < self._now}
+        stop = _first(own, self._quiet(episodes.rates[own]), len(episodes))
+        for stage, rows in earlier.items():
+            stop = min(stop, _first(rows, self._retention[stage].quiet(episodes.rates[rows]), stop))
         if stop < _MANY:
             return 0
-        labels = episodes.tag[own[:quiet]] - self._own_tags.start
-        for row, shares in enumerate((won[:quiet], 1.0 - won[:quiet])):
-            np.add.at(self._results[self._now][row], labels, shares)
-        self._evidence.take(won[:quiet])
-        others = np.ones(stop, dtype=bool)
-        others[own[:quiet]] = False
-        decisions += self._learn(episodes[:stop][others])
+        won = episodes.rates[:stop]
+        self._evidence.take(won[own[own < stop]])
+        for stage, rows in earlier.items():
+            self._retention[stage].recent.add_all(won[rows[rows < stop]])
+        for stage in set(stages[:stop].tolist()) - {-1}:
+            rows = np.flatnonzero(stages[:stop] == stage)
+            for row, shares in enumerate((won[rows], 1.0 - won[rows])):
+                np.add.at(self._results[stage][row], labels[rows], shares)
         return stop
+
+    def _quiet(self, won: Results) -> int:
+        """How many of these results of the present stage, from the first on, certainly change neither stage nor mix."""
+        last = self._graduated and self._now == len(self._names) - 1
+        quiet = self._evidence.quiet(won, promotes=not last)
+        if not self._now or not quiet:
+            return quiet
+        if (first := self._evidence.rate()) is None:
+            return 0
+        successes, counts = self._evidence.recent.following(won[:quiet])
+        rates = np.concatenate([[first], successes / counts])
+        return self._mixings[self._now].steady(rates, self._evidence.count) - 1
 
     def _learn(self, episodes: Episodes) -> list[Decision]:
         """Take in one episode after the other."""
@@ -608,3 +619,8 @@ class Staged(Curriculum):
         """For each of the `tags`, the visit during which it was drawn and the index of the stage it was drawn from."""
         _, stages, visits = _TAGS.unpack(tags)
         return visits, stages
+
+
+def _first(rows: IntArray, quiet: int, end: int) -> int:
+    """The first of `rows` that is not among so many quiet ones; the `end` where there is none."""
+    return end if quiet == len(rows) else int(rows[quiet])
