@@ -246,13 +246,15 @@ class Exam:
         self._random = torch.Generator(device=device).manual_seed(1)
         self._noise = torch.zeros((envs.num_envs, agent.noise_size), device=device)
         self._seen = torch.zeros((envs.num_envs, envs.single_observation_space.shape[0]), device=device)
+        self._memory = torch.zeros((envs.num_envs, agent.memory.shape[1]), device=device)
         self._over = torch.zeros(envs.num_envs, dtype=torch.bool, device=device)
         self._won = torch.zeros(envs.num_envs, dtype=torch.bool, device=device)
         self._tasks = torch.arange(envs.num_envs, device=device)
         self._stepping = Recorded(self._step, {}, device)
 
     def _step(self, _: object) -> None:
-        _, actions = self._agent.explore(self._seen, self._noise)
+        _, actions, memory = self._agent.explore(self._seen, self._noise, self._memory)
+        self._memory.copy_(memory)
         came = self._envs.step(actions)
         self._won |= came.success & ~self._over
         self._over |= came.terminated | came.truncated
@@ -260,8 +262,8 @@ class Exam:
 
     def rates(self, num_tasks: int) -> list[float]:
         """For each task, the share of episodes that succeeded."""
-        self._won.zero_()
-        self._over.zero_()
+        for blank in (self._won, self._over, self._memory):
+            blank.zero_()
         tasks = self._tasks % num_tasks
         self._seen.copy_(self._envs.reset(tasks))
         for _ in range(self._limit):

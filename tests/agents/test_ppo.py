@@ -43,9 +43,9 @@ def practise(agent: PPO, reward: Reward, steps: int, seed: int = 0) -> list[dict
     return found
 
 
-def wander(agent: PPO, steps: int, seed: int = 0, reward: float = 1.0) -> None:
+def wander(agent: PPO, steps: int, seed: int = 0, reward: float = 1.0) -> list[dict[str, float]]:
     """Episodes that end now and then, for good or cut off; some rows are not valid."""
-    rng = np.random.default_rng(seed)
+    rng, found = np.random.default_rng(seed), []
     for _ in range(steps):
         terminated, truncated = rng.random((2, ENVS)) < 0.1
         valid = rng.random(ENVS) < 0.9
@@ -53,7 +53,8 @@ def wander(agent: PPO, steps: int, seed: int = 0, reward: float = 1.0) -> None:
         actions, rewards = agent.act_batch(observations), reward * rng.random(ENVS)
         agent.observe(observations, actions, rewards, next_observations, terminated, truncated, valid)
         if agent.rollout_full:
-            agent.update()
+            found.append(agent.update())
+    return found
 
 
 def matches(observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -134,20 +135,22 @@ def test_the_learning_rate_falls_with_steps_of_environments() -> None:
     assert rates == pytest.approx([3e-3, 2.25e-3, 1.5e-3, 0.75e-3, 0.0])
 
 
+@pytest.mark.parametrize("gru_size", [0, 8])
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_that_are_not_valid_are_not_learned_from(kind: str) -> None:
-    agents = [make(kind), make(kind)]
+def test_rows_that_are_not_valid_are_not_learned_from(kind: str, gru_size: int) -> None:
+    agents = [make(kind, gru_size=gru_size), make(kind, gru_size=gru_size)]
     for agent, wrong in zip(agents, (0.0, 1e6), strict=True):
         rng = np.random.default_rng(0)
         flags = np.zeros(ENVS, dtype=bool)
         for step in range(48):
-            valid = np.arange(ENVS) != step // 16  # an environment is left out for a whole rollout
+            valid = np.arange(ENVS) != step // 16  # an environment is left out for a whole rollout, and another at its end
+            valid[7] = step % 16 < 9
             observations, rewards = one_hot(rng), np.where(valid, rng.random(ENVS), wrong)
             agent.observe(observations, agent.act_batch(observations), rewards, one_hot(rng), flags, flags, valid)
             if agent.rollout_full:
                 agent.update()
     assert encode(agents[0].state()["networks"]) == encode(agents[1].state()["networks"])
-    assert agents[0].steps == 48 * (ENVS - 1)
+    assert agents[0].steps == 48 * (ENVS - 2) + 27
 
 
 def test_a_rollout_with_few_valid_rows_or_none_can_be_learned_from() -> None:
@@ -162,7 +165,75 @@ def test_a_rollout_with_few_valid_rows_or_none_can_be_learned_from() -> None:
         assert agent.updates == updates
 
 
-@pytest.mark.parametrize("settings", [{}, {"normalize_observations": True, "learning_rate_steps": 1000}])
+def recall(agent: PPO, steps: int) -> float:
+    """Episodes of three steps that show something in the first, and reward doing it in the last; how often that was done."""
+    rng, flags, right = np.random.default_rng(0), np.zeros(ENVS, dtype=bool), 0.0
+    blank = np.zeros((ENVS, 4), dtype=np.float32)
+    for _ in range(steps // 3):
+        shown = one_hot(rng)
+        for step, (before, after) in enumerate(((shown, blank), (blank, blank), (blank, blank))):
+            actions = agent.act_batch(before)
+            rewards = matches(shown, actions) if step == 2 else np.zeros(ENVS)
+            agent.observe(before, actions, rewards, after, flags | (step == 2), flags)
+            if agent.rollout_full:
+                agent.update()
+        right = 0.98 * right + 0.02 * rewards.mean()
+    return right
+
+
+@pytest.mark.parametrize(("gru_size", "low", "high"), [(0, 0.15, 0.4), (16, 0.6, 1.01)])
+def test_what_was_seen_before_is_remembered_with_a_recurrent_layer_alone(gru_size: int, low: float, high: float) -> None:
+    assert low < recall(make(gru_size=gru_size, learning_rate=2e-3, batch_size=64, seed=3), 3000) < high
+
+
+@pytest.mark.parametrize("settings", [{}, {"normalize_observations": True}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sequences_are_learned_from_as_they_were_played(kind: str, settings: dict[str, Any]) -> None:
+    """Episodes begin and end anywhere in a rollout, and go on from one to the next: what is remembered is the same."""
+    agent = make(kind, n_epochs=1, batch_size=16 * ENVS, gru_size=8, **settings)
+    with torch.no_grad():
+        for weight in agent._actor.memory.parameters():  # so that what is remembered matters
+            weight.mul_(2.0)
+        agent._actor.net[-1].weight.mul_(100.0)
+    found = wander(agent, 64)
+    assert len(found) == 4
+    for metrics in found:
+        assert metrics["approx_kl"] == pytest.approx(0.0, abs=1e-5)
+        assert metrics["clip_fraction"] == 0.0
+
+
+def test_a_frozen_policy_remembers_as_the_agent_does(tmp_path: Path) -> None:
+    agent = make(gru_size=8)
+    wander(agent, 40)
+    agent.freeze().save(tmp_path / "policy.safetensors")
+    policy = load_policy(tmp_path / "policy.safetensors")
+    rng, memory = np.random.default_rng(0), agent.memory.numpy().copy()
+    flags = np.zeros(ENVS, dtype=bool)
+    for _ in range(5):
+        observations, ended = one_hot(rng), rng.random(ENVS) < 0.3
+        _, memory = policy.act_from(memory, observations)
+        actions = agent.act_batch(observations)
+        agent.observe(observations, actions, np.zeros(ENVS), one_hot(rng), ended, flags)
+        memory = np.where(ended[:, None], 0.0, memory)
+        np.testing.assert_allclose(agent.memory.numpy(), memory, atol=1e-6)
+    assert policy.act_from(memory, observations, deterministic=False)[0].shape == (ENVS,)
+    agent.forget(np.arange(ENVS) == 2)
+    assert [bool(row.any()) for row in agent.memory] == [bool(row.any()) and env != 2 for env, row in enumerate(memory)]
+    for acting in (policy.act_batch, lambda rows: agent.act_batch(rows, deterministic=True)):
+        with pytest.raises(StateError, match="memory"):
+            acting(observations)
+
+
+def test_another_number_of_environments_begins_with_nothing_remembered() -> None:
+    agent = make(gru_size=8)
+    wander(agent, 20)
+    other = make(gru_size=8, num_envs=3, batch_size=16)
+    other.load(agent.state())
+    assert not other.memory.any()
+    assert not other.rollout_full
+
+
+@pytest.mark.parametrize("settings", [{}, {"gru_size": 8}, {"normalize_observations": True, "learning_rate_steps": 1000}])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_loaded_agent_goes_on_in_the_middle_of_its_rollout(kind: str, settings: dict[str, Any]) -> None:
     straight, stopped = make(kind, **settings), make(kind, seed=5, **settings)
@@ -177,7 +248,7 @@ def test_a_loaded_agent_goes_on_in_the_middle_of_its_rollout(kind: str, settings
 def test_a_state_of_other_settings_is_refused() -> None:
     agent = make()
     wander(agent, 10)
-    for settings in ({"n_steps": 8}, {"hidden": (8, 8)}, {"normalize_observations": True}):
+    for settings in ({"n_steps": 8}, {"hidden": (8, 8)}, {"normalize_observations": True}, {"gru_size": 8}):
         with pytest.raises(StateError):
             make(**settings).load(agent.state())
 
@@ -275,6 +346,7 @@ def test_wrong_settings_are_refused() -> None:
         {"max_grad_norm": 0},
         {"target_kl": 0},
         {"normalize_observations": 1},
+        {"gru_size": -1},
         {"num_envs": 0},
     ):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
@@ -287,16 +359,19 @@ def test_wrong_settings_are_refused() -> None:
 def test_a_rollout_is_about_as_long_for_any_number_of_environments() -> None:
     for num_envs, n_steps in ((1, 2048), (10, 204), (512, 16)):
         assert PPO(4, num_actions=2, num_envs=num_envs)._rollout["rewards"].shape == (n_steps, num_envs)
+    assert PPO(4, num_actions=2, num_envs=8, gru_size=4)._rollout["rewards"].shape == (128, 8)
     assert PPO.on_policy
     assert not OffPolicyAgent.on_policy
 
 
+@pytest.mark.parametrize("gru_size", [0, 8])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_compiled_agent_learns_the_same(kind: str, compiled_without_a_compiler: list[Any]) -> None:
+def test_a_compiled_agent_learns_the_same(kind: str, gru_size: int, compiled_without_a_compiler: list[Any]) -> None:
     rewards, found = {"discrete": matches, "continuous": nearness}, []
     for compiled in (False, True):
-        agent = make(kind, clip_range_vf=0.3, ent_coef=0.01, compiled=compiled)
+        agent = make(kind, clip_range_vf=0.3, ent_coef=0.01, compiled=compiled, gru_size=gru_size)
         metrics = practise(agent, rewards[kind], 64)
-        found.append([*metrics[-1].values(), *agent.act_batch(np.eye(4)[np.arange(ENVS) % 4], deterministic=True).ravel()])
+        weights = [float(each.sum()) for each in agent.freeze().weights().values()]
+        found.append([*metrics[-1].values(), *weights])
     assert len(compiled_without_a_compiler) == 1
     assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-5)

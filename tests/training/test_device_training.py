@@ -77,9 +77,11 @@ def test_it_learns_and_its_decisions_follow_from_the_record(tmp_path: Path) -> N
     assert 0 < row["device/staleness"] < 64
 
 
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    train(config(), num_envs=64, run=tmp_path / "whole")
-    train(config(), num_envs=64, run=tmp_path / "run", settings=[f"training.steps={17 * ROLLOUT}"])
+@pytest.mark.parametrize("gru_size", [0, 8])
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(gru_size: int, tmp_path: Path) -> None:
+    remembering = f"agent.gru_size={gru_size}"
+    train(config(), num_envs=64, run=tmp_path / "whole", settings=[remembering])
+    train(config(), num_envs=64, run=tmp_path / "run", settings=[f"training.steps={17 * ROLLOUT}", remembering])
     train(resume=tmp_path / "run", settings=[f"training.steps={40 * ROLLOUT}"])
     assert told(tmp_path / "run") == told(tmp_path / "whole")
 
@@ -122,11 +124,11 @@ def learner(num_envs: int, teacher: Teacher, **settings: Any) -> tuple[DeviceLea
     return DeviceLearner(envs, agent, teacher), agent, envs
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_a_rollout_holds_what_happened(normalize: bool) -> None:
+@pytest.mark.parametrize("settings", [{}, {"normalize_observations": True}, {"gru_size": 8}], ids=str)
+def test_a_rollout_holds_what_happened(settings: dict[str, Any]) -> None:
     """The same agent in the same environments, stepped by hand."""
     with Teacher(cursus.Uniform(Product(doors=[0, 1, 5]))) as teacher:
-        taught, agent, _ = learner(16, teacher, normalize_observations=normalize)
+        taught, agent, _ = learner(16, teacher, **settings)
         taught.play()
         rollout = {
             name: agent.rollout[name].clone() for name in ("rewards", "terminated", "ended", "next_values", "observations")
@@ -134,15 +136,16 @@ def test_a_rollout_holds_what_happened(normalize: bool) -> None:
         assert rollout["ended"].any()
         assert (rollout["ended"] & ~rollout["terminated"]).any(), "some were cut off"
     with Teacher(cursus.Uniform(Product(doors=[0, 1, 5]))) as teacher:
-        _, other, envs = learner(16, teacher, normalize_observations=normalize)
+        _, other, envs = learner(16, teacher, **settings)
         given = teacher.assign(np.arange(16))
         ahead = teacher.assign(np.arange(16, 16 + 4 * 16))
         tasks, taken = torch.from_numpy(given.tasks.copy()), 0
         seen, last = envs.reset(tasks), []
         noise = torch.zeros((40, 16, other.noise_size))
         other.draw_noise(noise)
+        memory, remembered = other.memory.clone(), []
         for step in range(40):
-            kept, actions = other.explore(seen, noise[step])
+            kept, actions, memory = other.explore(seen, noise[step], memory)
             assert torch.equal(kept["observations"], rollout["observations"][step])
             other.normalize(seen)
             came = envs.step(actions)
@@ -150,15 +153,32 @@ def test_a_rollout_holds_what_happened(normalize: bool) -> None:
             assert torch.equal(came.rewards, rollout["rewards"][step])
             assert torch.equal(ended, rollout["ended"][step])
             last.append(came.observations)
+            remembered.append(memory)
+            memory = torch.where(ended[:, None], 0.0, memory)
             for env in ended.nonzero().flatten().tolist():
                 tasks[env] = int(ahead.tasks[taken])
                 taken += 1
             seen = envs.begin(ended, tasks)
         for step in range(40):
             cut = rollout["ended"][step] & ~rollout["terminated"][step] | torch.tensor(step == 39)
-            values = other.values(last[step])
+            values = other.values(last[step], remembered[step])
             assert torch.allclose(rollout["next_values"][step][cut], values[cut], atol=1e-6)
             assert (rollout["next_values"][step][~cut] == 0).all()
+        assert torch.equal(agent.memory, memory)
+
+
+def test_sequences_are_learned_from_as_they_were_played() -> None:
+    with Teacher(cursus.Uniform(Product(doors=[0, 1]))) as teacher:
+        envs = TorchKeys(16, teacher.tasks, seed=1)
+        whole: dict[str, Any] = {"num_envs": 16, "n_steps": 10, "batch_size": 160, "n_epochs": 1}
+        agent = PPO(11, num_actions=4, gru_size=8, **whole)
+        with torch.no_grad():
+            agent._actor.net[-1].weight.mul_(300.0)  # so that what is remembered matters
+        taught = DeviceLearner(envs, agent, teacher)
+        for _ in range(5):
+            taught.play()
+            assert agent.update()["approx_kl"] == pytest.approx(0.0, abs=1e-5)
+            taught.tickets.exchange()
 
 
 def test_what_is_not_to_be_learned_from_is_not() -> None:
@@ -221,14 +241,14 @@ def test_one_environment_is_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step() -> None:
+@pytest.mark.parametrize("gru_size", [0, 8])
+def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step(gru_size: int) -> None:
     found = []
     for replayed in (True, False):
         with Teacher(cursus.LearningProgress(Product(doors=range(7))), seed=2) as teacher:
             envs = TorchKeys(512, teacher.tasks, device="cuda", seed=1)
-            agent = PPO(
-                11, num_actions=4, num_envs=512, n_steps=8, batch_size=512, hidden=(32,), device="cuda", cuda_graphs=replayed
-            )
+            sizes: dict[str, Any] = {"num_envs": 512, "n_steps": 8, "batch_size": 512, "hidden": (32,), "gru_size": gru_size}
+            agent = PPO(11, num_actions=4, device="cuda", cuda_graphs=replayed, **sizes)
             taught = DeviceLearner(envs, agent, teacher, cuda_graphs=replayed)
             for _ in range(40):
                 taught.play()
@@ -244,12 +264,14 @@ def test_a_recorded_rollout_is_the_one_that_is_launched_step_by_step() -> None:
     assert torch.equal(weights, other_weights)
 
 
-def test_a_compiled_rollout_is_the_one_that_is_not(compiled_without_a_compiler: list[Any]) -> None:
+@pytest.mark.parametrize("gru_size", [0, 8])
+def test_a_compiled_rollout_is_the_one_that_is_not(gru_size: int, compiled_without_a_compiler: list[Any]) -> None:
     found = []
     for compiled in (False, True):
         with Teacher(cursus.LearningProgress(Product(doors=range(3))), seed=2) as teacher:
             envs = TorchKeys(64, teacher.tasks, seed=1)
-            agent = PPO(11, num_actions=4, num_envs=64, n_steps=8, batch_size=64, hidden=(32,), compiled=compiled)
+            sizes: dict[str, Any] = {"num_envs": 64, "n_steps": 8, "batch_size": 64, "hidden": (32,), "gru_size": gru_size}
+            agent = PPO(11, num_actions=4, compiled=compiled, **sizes)
             taught = DeviceLearner(envs, agent, teacher)
             taught.play()
             taught.tickets.exchange()

@@ -534,3 +534,39 @@ def test_the_death_of_the_parent_ends_it_in_the_middle_of_a_game(guesser: Path, 
 def test_wrong_settings_start_no_process(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError):
         BackgroundEvaluator(Duel, **{"tasks": TASKS, **wrong})
+
+
+class Clock(gymnasium.Env[Any, Any]):
+    """Episodes of some steps, which succeed if every action was how many steps the episode had before."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = spaces.Discrete(20)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.step_number, self.right = 0, True
+        self.last = int(self.np_random.integers(1, 9))
+        return np.zeros(1, dtype=np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.right &= int(action) == self.step_number
+        self.step_number += 1
+        return np.zeros(1, dtype=np.float32), 0.0, self.step_number > self.last, False, {"success": self.right}
+
+
+class CountingPolicy:
+    """Remembers how many steps an episode had."""
+
+    memory_size = 1
+
+    def act_batch(self, observations: Any, *, deterministic: bool) -> Any:
+        raise AssertionError("this one has a memory")
+
+    def act_from(self, memory: Any, observations: Any, *, deterministic: bool) -> tuple[Any, Any]:
+        return memory[:, 0].astype(np.int64), memory + 1.0
+
+
+@pytest.mark.parametrize("num_envs", [1, 3, 40])
+def test_each_game_has_a_memory_of_its_own(num_envs: int) -> None:
+    (score,) = evaluate(CountingPolicy(), Clock, {"any": [None]}, games=30, num_envs=num_envs)
+    assert score.successes == 30

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from cursus.agents.networks import mlp
+from cursus.agents.networks import GRUMemory, mlp
 
 
 class Actor(nn.Module, ABC):
@@ -81,45 +81,78 @@ class SquashedGaussian(Actor):
 class OnPolicyActor(Actor):
     """An actor for policy gradients: log-probabilities of what was done, and entropy.
 
-    A rollout keeps what the network was given, that is `normalized` observations: the normaliser goes on changing.
+    A rollout keeps what the network was given, that is `normalized` observations: the normaliser goes on changing. Actions
+    depend on *features*: normalised observations and, where there is a recurrent layer, what it remembers.
+
+    Args:
+        observation_size: length of an observation.
+        hidden: widths of the hidden layers.
+        outputs: of the network, and values of noise.
+        normalizer: what observations go through first (default nothing).
+        gru_size: units of the recurrent layer; 0: there is none (default 0).
     """
 
-    net: nn.Sequential
+    def __init__(
+        self,
+        observation_size: int,
+        hidden: Sequence[int],
+        outputs: int,
+        normalizer: nn.Module | None = None,
+        gru_size: int = 0,
+    ) -> None:
+        super().__init__(outputs, normalizer)
+        self.memory = GRUMemory(observation_size, gru_size) if gru_size else None
+        self.net = mlp(observation_size + gru_size, hidden, outputs, nn.Tanh)
+
+    def remember(self, normalized: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features of one step and the memory after it, from the `memory` before it, of shape `(batch, gru_size)`."""
+        if self.memory is None:
+            return normalized, memory
+        memory = self.memory(normalized, memory)
+        return torch.cat([normalized, memory], dim=1), memory
+
+    def unroll(self, normalized: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
+        """Features of all steps of sequences, of shape `(batch, steps, …)`; see `GRUMemory.unroll`."""
+        if self.memory is None:
+            return normalized
+        return torch.cat([normalized, self.memory.unroll(normalized, memory, begins)], dim=2)
 
     @abstractmethod
-    def sample(self, normalized: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def choose(self, features: Tensor) -> Tensor:
+        """The likeliest or mean actions, as environments take them."""
+
+    @abstractmethod
+    def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions as `evaluate` takes them, and their log-probabilities of shape `(batch,)`."""
 
     @abstractmethod
-    def evaluate(self, normalized: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of `actions`, of shape `(batch,)`, and the mean entropy."""
+    def evaluate(self, features: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of `actions` and entropies, both of shape `(batch,)`."""
 
     def clip(self, actions: Tensor) -> Tensor:
         """Sampled `actions` as environments take them."""
         return actions
 
+    def best(self, observations: Tensor) -> Tensor:
+        """The likeliest or mean actions, without a memory."""
+        return self.choose(self.normalizer(observations))
+
     def act(self, observations: Tensor, noise: Tensor) -> Tensor:
-        """A sample of the distribution."""
+        """A sample of the distribution, without a memory."""
         return self.clip(self.sample(self.normalizer(observations), noise)[0])
 
 
 class CategoricalActor(OnPolicyActor):
     """Probabilities of discrete actions."""
 
-    def __init__(
-        self, observation_size: int, num_actions: int, hidden: Sequence[int], normalizer: nn.Module | None = None
-    ) -> None:
-        super().__init__(num_actions, normalizer)
-        self.net = mlp(observation_size, hidden, num_actions, nn.Tanh)
-
-    def best(self, observations: Tensor) -> Tensor:
+    def choose(self, features: Tensor) -> Tensor:
         """The likeliest actions, of shape `(batch,)`."""
-        logits: Tensor = self.net(self.normalizer(observations))
+        logits: Tensor = self.net(features)
         return logits.argmax(dim=1)
 
-    def sample(self, normalized: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The greatest of log-probability + Gumbel noise is a draw from the distribution."""
-        log_probs = self.net(normalized).log_softmax(dim=1)
+        log_probs = self.net(features).log_softmax(dim=1)
         actions = (log_probs - noise.log()).argmax(dim=1, keepdim=True)
         return actions.squeeze(1), log_probs.gather(1, actions).squeeze(1)
 
@@ -128,11 +161,10 @@ class CategoricalActor(OnPolicyActor):
         """Exponential: its negative logarithm is Gumbel noise."""
         noise.exponential_(generator=generator)
 
-    def evaluate(self, normalized: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and mean entropy."""
-        log_probs = self.net(normalized).log_softmax(dim=1)
-        entropy = -(log_probs.exp() * log_probs).sum(dim=1).mean()
-        return log_probs.gather(1, actions[:, None]).squeeze(1), entropy
+    def evaluate(self, features: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies."""
+        log_probs = self.net(features).log_softmax(dim=1)
+        return log_probs.gather(1, actions[:, None]).squeeze(1), -(log_probs.exp() * log_probs).sum(dim=1)
 
 
 class GaussianActor(OnPolicyActor):
@@ -142,29 +174,33 @@ class GaussianActor(OnPolicyActor):
     """
 
     def __init__(
-        self, observation_size: int, action_size: int, hidden: Sequence[int], normalizer: nn.Module | None = None
+        self,
+        observation_size: int,
+        hidden: Sequence[int],
+        outputs: int,
+        normalizer: nn.Module | None = None,
+        gru_size: int = 0,
     ) -> None:
-        super().__init__(action_size, normalizer)
-        self.net = mlp(observation_size, hidden, action_size, nn.Tanh)
-        self.log_std = nn.Parameter(torch.zeros(action_size))
+        super().__init__(observation_size, hidden, outputs, normalizer, gru_size)
+        self.log_std = nn.Parameter(torch.zeros(outputs))
 
-    def best(self, observations: Tensor) -> Tensor:
+    def choose(self, features: Tensor) -> Tensor:
         """The mean actions, clipped."""
-        return self.clip(self.net(self.normalizer(observations)))
+        return self.clip(self.net(features))
 
     def clip(self, actions: Tensor) -> Tensor:
         """To [−1, 1]."""
         return actions.clamp(-1.0, 1.0)
 
-    def sample(self, normalized: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """mean + std · noise, not clipped."""
-        actions = torch.addcmul(self.net(normalized), self.log_std.exp(), noise)
+        actions = torch.addcmul(self.net(features), self.log_std.exp(), noise)
         return actions, self._log_probs(noise)
 
-    def evaluate(self, normalized: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropy."""
+    def evaluate(self, features: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies, which are all the same."""
         entropy = (self.log_std + 0.5 * math.log(2 * math.pi * math.e)).sum()
-        return self._log_probs((actions - self.net(normalized)) * (-self.log_std).exp()), entropy
+        return self._log_probs((actions - self.net(features)) * (-self.log_std).exp()), entropy.expand(len(features))
 
     def _log_probs(self, noise: Tensor) -> Tensor:
         return (-0.5 * noise.square() - self.log_std - 0.5 * math.log(2 * math.pi)).sum(dim=1)

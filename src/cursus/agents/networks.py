@@ -1,4 +1,4 @@
-"""Networks of agents: MLP, dueling Q, twin Q; normalisation of observations, target updates and optimisers."""
+"""Networks of agents: MLP, dueling Q, twin Q, recurrent layer; normalisation of observations, target updates and optimisers."""
 
 from __future__ import annotations
 
@@ -78,6 +78,37 @@ def make_normalizer(settings: Mapping[str, Any]) -> nn.Module:
     if not settings["normalize_observations"]:
         return nn.Identity()
     return RunningNorm(settings["observation_size"])
+
+
+class GRUMemory(nn.Module):
+    """What was seen before in an episode, as `size` numbers: a gated recurrent unit (Cho et al. 2014)."""
+
+    def __init__(self, observation_size: int, size: int) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(observation_size, size)
+        self.cell = nn.GRUCell(size, size)
+        for name, parameter in self.named_parameters():
+            nn.init.orthogonal_(parameter) if name.split(".")[-1].startswith("weight") else nn.init.zeros_(parameter)
+
+    def forward(self, observations: Tensor, memory: Tensor) -> Tensor:
+        """What is remembered after `observations`, where `memory` was before; each of shape `(batch, …)`."""
+        remembered: Tensor = self.cell(self.encoder(observations).tanh(), memory)
+        return remembered
+
+    def unroll(self, observations: Tensor, memory: Tensor, begins: Tensor) -> Tensor:
+        """The same after each step of a sequence, of shape `(batch, steps, size)`.
+
+        Args:
+            observations: of shape `(batch, steps, observation_size)`.
+            memory: before the first step, of shape `(batch, size)`.
+            begins: where an episode begins, with a memory of zeros, booleans of shape `(batch, steps)`.
+        """
+        encoded, goes_on = self.encoder(observations).tanh(), ~begins[:, :, None]
+        remembered = []
+        for step in range(observations.shape[1]):
+            memory = self.cell(encoded[:, step], memory * goes_on[:, step])
+            remembered.append(memory)
+        return torch.stack(remembered, dim=1)
 
 
 class DuelingQ(nn.Module):

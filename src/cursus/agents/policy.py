@@ -145,14 +145,15 @@ class ActorPolicy(Policy):
         """Actions of shape `(batch,)` if they are discrete, otherwise `(batch, action_size)` in [−1, 1]."""
         actor: Any = self._network
         given = self._given(observations)
-        if deterministic:
-            actions = actor.best(given)
-        else:
-            noise = torch.empty((len(given), actor.noise_size), device=self.device)
-            actor.draw_noise(noise, self._rng)
-            actions = actor.act(given, noise)
+        actions = actor.best(given) if deterministic else actor.act(given, self._noise(len(given)))
         found: NDArray[Any] = actions.cpu().numpy()
         return found
+
+    def _noise(self, count: int) -> Tensor:
+        actor: Any = self._network
+        noise = torch.empty((count, actor.noise_size), device=self.device)
+        actor.draw_noise(noise, self._rng)
+        return noise
 
     def state(self) -> Tree:
         """The random stream; the weights are in `save`."""
@@ -178,29 +179,65 @@ class SquashedGaussianPolicy(ActorPolicy):
         return SquashedGaussian(*sizes, make_normalizer(settings))
 
 
-class CategoricalPolicy(ActorPolicy):
+class OnPolicyPolicy(ActorPolicy):
+    """A policy of `PPO`, with a memory if it has a recurrent layer (`gru_size`)."""
+
+    @property
+    def memory_size(self) -> int:
+        """How many numbers it remembers in each environment; 0: it has no memory."""
+        return int(self.settings["gru_size"])
+
+    def act_batch(self, observations: ArrayLike, *, deterministic: bool = True) -> NDArray[Any]:
+        """As any policy; one with a memory acts by `act_from` alone."""
+        if self.memory_size:
+            raise StateError(
+                f"this policy has a memory (gru_size={self.memory_size}), and act_batch has none. Call act_from, as evaluate "
+                "does. It cannot be an opponent: train one with gru_size=0 for that."
+            )
+        return super().act_batch(observations, deterministic=deterministic)
+
+    @torch.inference_mode()
+    def act_from(
+        self, memory: ArrayLike, observations: ArrayLike, *, deterministic: bool = True
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Actions, as `act_batch` has them, and the memory after them.
+
+        Args:
+            memory: before, of shape `(batch, memory_size)`; zeros where an episode begins.
+            observations: of shape `(batch, observation_size)`.
+            deterministic: the best actions, rather than a sample of the distribution (default true).
+        """
+        actor: Any = self._network
+        features, after = actor.remember(actor.normalizer(self._given(observations)), self._given(memory))
+        if deterministic:
+            return actor.choose(features).cpu().numpy(), after.cpu().numpy()
+        actions, _ = actor.sample(features, self._noise(len(features)))
+        return actor.clip(actions).cpu().numpy(), after.cpu().numpy()
+
+
+class CategoricalPolicy(OnPolicyPolicy):
     """The policy of `PPO` with discrete actions."""
 
     kind = "ppo_categorical"
 
     @staticmethod
     def build(settings: Mapping[str, Any]) -> CategoricalActor:
-        """Settings: `observation_size`, `num_actions`, `hidden`, `normalize_observations`."""
+        """Settings: `observation_size`, `num_actions`, `hidden`, `normalize_observations`, `gru_size`."""
         check_count("num_actions", settings["num_actions"])
-        sizes = settings["observation_size"], settings["num_actions"], settings["hidden"]
-        return CategoricalActor(*sizes, make_normalizer(settings))
+        sizes = settings["observation_size"], settings["hidden"], settings["num_actions"]
+        return CategoricalActor(*sizes, make_normalizer(settings), settings["gru_size"])
 
 
-class GaussianPolicy(ActorPolicy):
+class GaussianPolicy(OnPolicyPolicy):
     """The policy of `PPO` with continuous actions."""
 
     kind = "ppo_gaussian"
 
     @staticmethod
     def build(settings: Mapping[str, Any]) -> GaussianActor:
-        """Settings: `observation_size`, `action_size`, `hidden`, `normalize_observations`."""
-        sizes = settings["observation_size"], settings["action_size"], settings["hidden"]
-        return GaussianActor(*sizes, make_normalizer(settings))
+        """Settings: `observation_size`, `action_size`, `hidden`, `normalize_observations`, `gru_size`."""
+        sizes = settings["observation_size"], settings["hidden"], settings["action_size"]
+        return GaussianActor(*sizes, make_normalizer(settings), settings["gru_size"])
 
 
 _KINDS: dict[str, type[Policy]] = {

@@ -124,6 +124,7 @@ class DeviceLearner:
         self._noise = torch.zeros((self._n_steps, self._num_envs, agent.noise_size), device=agent.device)
         self._observations = torch.zeros((self._num_envs, size), device=agent.device)
         self._came = torch.zeros((self._n_steps, self._num_envs, size), device=agent.device)  # of each step, before resets
+        self._remembered = torch.zeros((self._n_steps, *agent.memory.shape), device=agent.device)  # after it
         self._stepping: Any = torch.compile(self._step, fullgraph=True, dynamic=False) if agent.compiled else self._step
         self._playing = Recorded(lambda _: self._play_steps(), {}, agent.device, replayed=cuda_graphs)
 
@@ -178,6 +179,7 @@ class DeviceLearner:
         tickets = DeviceTeacher(self._teacher, self._num_envs, self._n_steps, device=self._agent.device, state=saved)
         if state is None:
             self._observations.copy_(self._envs.reset(tickets.tasks))
+            self._agent.memory.zero_()
         else:
             with reading_state():
                 self._envs.load(state["envs"])
@@ -197,23 +199,26 @@ class DeviceLearner:
 
     def _play_steps(self) -> None:
         """All steps: nothing here depends on what tensors hold, or leaves the device."""
-        seen = self._observations
+        seen, memory = self._observations, self._agent.memory
+        self._agent.begin_rollout()
         for index in range(self._n_steps):
-            kept, came, seen = self._stepping(seen, self._noise[index])
+            kept, came, after, seen, memory = self._stepping(seen, self._noise[index], memory)
             self._came[index].copy_(came)
+            self._remembered[index].copy_(after)
             self._agent.rollout.write(index, **kept)
         self._observations.copy_(seen)
+        self._agent.memory.copy_(memory)
 
-    def _step(self, seen: Tensor, noise: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-        """One step: what the rollout keeps of it, what came of it, and what is seen then."""
+    def _step(self, seen: Tensor, noise: Tensor, memory: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, Tensor]:
+        """One step: what the rollout keeps of it, what came of it and is remembered, and with what the next one begins."""
         tickets = self.tickets
-        kept, actions = self._agent.explore(seen, noise)
+        kept, actions, after = self._agent.explore(seen, noise, memory)
         came = self._envs.step(actions)
         ended = came.terminated | came.truncated
         kept |= {"rewards": came.rewards, "terminated": came.terminated, "ended": ended, "valid": tickets.learn.clone()}
         self._agent.normalize(seen)
         tickets.step(ended, rewards=came.rewards, success=came.success, scores=came.scores)
-        return kept, came.observations, self._envs.begin(ended, tickets.tasks)
+        return kept, came.observations, after, self._envs.begin(ended, tickets.tasks), after * ~ended[:, None]
 
     def _value_ends(self) -> None:
         """What the critic expects of last observations where an episode was cut off, and after the last step of the rollout."""
@@ -221,7 +226,9 @@ class DeviceLearner:
         cut: Tensor = rollout["ended"] & ~rollout["terminated"]
         cut[-1] = True
         rows = cut.flatten().nonzero().squeeze(1)
-        rollout["next_values"].view(-1)[rows] = self._agent.values(self._came.flatten(0, 1)[rows])
+        rollout["next_values"].view(-1)[rows] = self._agent.values(
+            self._came.flatten(0, 1)[rows], self._remembered.flatten(0, 1)[rows]
+        )
 
     # ---- saving
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -36,6 +36,20 @@ class BatchPolicy(Protocol):
 
     def act_batch(self, observations: NDArray[Any], *, deterministic: bool) -> NDArray[Any]:
         """An action for each row of observations."""
+
+
+@runtime_checkable
+class MemoryPolicy(Protocol):
+    """A policy that may remember what it has seen in an episode."""
+
+    @property
+    def memory_size(self) -> int:
+        """How many numbers it remembers in each environment; 0: it has no memory, and `act_batch` is called."""
+
+    def act_from(
+        self, memory: NDArray[Any], observations: NDArray[Any], *, deterministic: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """An action for each row of observations, and the memory after it; before the first step it is zeros."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +157,7 @@ def evaluate(
     All games that are under way act in one call of `act_batch`, with at least 16 rows; those beyond the games are copies.
 
     Args:
-        policy: anything with `act_batch(observations, deterministic=…)`.
+        policy: anything with `act_batch(observations, deterministic=…)`; one with a memory has `memory_size` and `act_from`.
         make_env: makes a new Gymnasium environment at each call.
         tasks: for each name the variants of a task, such as its two starting sides.
         games: of each name, at least 1 (default 100).
@@ -230,13 +244,15 @@ class GameEnv:
 
     game: PlannedGame
     observation: Any
+    memory: NDArray[Any] | None
+    """What a policy remembers of this game; None before its first step."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], interface: TaskInterface) -> None:
         self.env, self._interface = env, interface
 
     def begin(self, game: PlannedGame) -> None:
         """Begin a game."""
-        self.game, self._rewards = game, list[float]()
+        self.game, self._rewards, self.memory = game, list[float](), None
         with _blame(game, "reset"):
             if game.task.params is None:  # whatever the environment was made for
                 self.observation, _ = self.env.reset(seed=game.seed)
@@ -276,13 +292,29 @@ def act(policy: BatchPolicy, game_envs: Sequence[GameEnv], deterministic: bool) 
     """An action for every game, from one call."""
     rows = [game_env.observation for game_env in game_envs]
     rows += rows[-1:] * (_LEAST_ROWS - len(rows))
-    actions = np.asarray(policy.act_batch(stacked(rows), deterministic=deterministic))
+    if isinstance(policy, MemoryPolicy) and policy.memory_size:
+        actions = _act_from_memory(policy, game_envs, stacked(rows), deterministic)
+    else:
+        actions = np.asarray(policy.act_batch(stacked(rows), deterministic=deterministic))
     if actions.ndim == 0 or len(actions) != len(rows):
         raise SettingsError(f"the policy gave actions of shape {actions.shape} for {len(rows)} observations: one each is due.")
     if actions.dtype.kind == "f" and not np.isfinite(actions).all():
         row = int(np.argmin(np.isfinite(actions).reshape(len(rows), -1).all(axis=1)))
         raise ResultError(f"the policy's action in {game_envs[min(row, len(game_envs) - 1)].game} is {actions[row]}.")
     return actions[: len(game_envs)]
+
+
+def _act_from_memory(
+    policy: MemoryPolicy, game_envs: Sequence[GameEnv], observations: NDArray[Any], deterministic: bool
+) -> NDArray[Any]:
+    memory = np.zeros((len(observations), policy.memory_size), dtype=np.float32)
+    for row, game_env in enumerate(game_envs):
+        if game_env.memory is not None:
+            memory[row] = game_env.memory
+    actions, memory = policy.act_from(memory, observations, deterministic=deterministic)
+    for row, game_env in enumerate(game_envs):
+        game_env.memory = memory[row]
+    return actions
 
 
 def stacked(rows: Sequence[Any]) -> Any:

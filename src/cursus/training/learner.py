@@ -186,6 +186,8 @@ class AgentLearner:
         self._stopped_at = None
         if self._scorer is not None:
             self._scorer.forget(fresh)
+        if self._on_policy is not None:
+            self._on_policy.forget(fresh)
         self._meet(fresh)
 
     def _step(self, loop: Loop) -> None:
