@@ -108,11 +108,13 @@ class DeviceTeacher:
         self.learn = made(self.num_envs, torch.bool)
         """Whether they are to be learned from, see `Curriculum.learns`."""
         self._returns, self._lengths = made(self.num_envs, torch.float32), made(self.num_envs, torch.int64)
-        # By their order: the tickets of the hand, and the results; one row more, which nobody reads.
-        self._hand_tickets, self._hand_tasks = made(self._room + 1, torch.int64), made(self._room + 1, torch.int64)
-        self._hand_learn = made(self._room + 1, torch.bool)
+        # By their order: the tickets of the hand, and the results. Behind them is a row for each environment whose episode goes
+        # on, which nobody reads: writing all of them into one row would take ten times as long.
+        self._hand_tickets, self._hand_tasks = made(self._room, torch.int64), made(self._room, torch.int64)
+        self._hand_learn = made(self._room, torch.bool)
         self._hand_size = made(1, torch.int64)
-        self._results = {name: made(self._room + 1, dtype) for name, dtype in _COLUMNS.items()}
+        self._results = {name: made(self._room + self.num_envs, dtype) for name, dtype in _COLUMNS.items()}
+        self._unread = torch.arange(self._room, self._room + self.num_envs, device=self.device)
         self._scores: Tensor | None = None
         self._ends = made(1, torch.int64)
         self._ends_here = torch.zeros(1, dtype=torch.int64, pin_memory=self._cuda)
@@ -134,7 +136,7 @@ class DeviceTeacher:
         self._returns += rewards
         self._lengths += 1
         order = self._ends + torch.cumsum(ended, dim=0) - 1  # of each end among all of this rollout
-        row = order.clamp(max=self._room).masked_fill(~ended, self._room)
+        row = torch.where(ended & (order < self._room), order, self._unread)
         self._results["tickets"].scatter_(0, row, self.tickets)
         self._results["returns"].scatter_(0, row, self._returns)
         self._results["lengths"].scatter_(0, row, self._lengths)
@@ -143,7 +145,7 @@ class DeviceTeacher:
             self._results["success"].scatter_(0, row, success)
         if scores is not None:
             if self._scores is None:
-                self._scores = torch.zeros(self._room + 1, dtype=torch.float32, device=self.device)
+                self._scores = torch.zeros(self._room + self.num_envs, dtype=torch.float32, device=self.device)
             self._scores.scatter_(0, row, scores.float())
         self._returns.masked_fill_(ended, 0.0)
         self._lengths.masked_fill_(ended, 0)

@@ -43,7 +43,7 @@ _RATE_PACE = 0.95
 _RESTART = 12  # results that count after a fall
 _LEAST_LEFT = 0.05
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 16, 256
-_LOOKS = 1024  # while results double, there are at most so many looks
+_LOOKS = 256  # while results double, there are at most so many looks
 _LARGE_BLOCK, _TASKS_PER_RESULT = 4096, 128  # where there are very many tasks, a look at each block costs less in longer ones
 _MOVED = 1.1  # what all tasks have in common counts as another one when it has moved by this factor
 _COUNTED = ("events", "exposure", "rate", "steps", "scatter", "most", "busy")
@@ -510,7 +510,7 @@ class Watch(PooledEvidence):
         self.every = self._every_now()
 
     def _every_now(self) -> int:
-        """A block is not much shorter than a thousandth of all results: so looks are seldom where results are millions."""
+        """A block is not much shorter than a 256th of all results: so looks are seldom where results are millions."""
         grown = min(_power_of_two(self._results // _LOOKS), _LARGE_BLOCK) if self._results >= _LOOKS else 1
         return max(_block(self._size), grown)
 
