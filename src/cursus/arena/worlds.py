@@ -125,6 +125,17 @@ def _kind_of_keys(params: Mapping[str, Any]) -> int:
     return _KEYS_KINDS[params.get("kind", "real")]
 
 
+def rooms_world() -> TrainingWorld:
+    """0 to 24 doors in 1,024 batched environments, among 96 impossible tasks, 32 trivial ones and 32 coin flips."""
+    names: dict[str, dict[str, Any]] = {f"{doors} doors": {"doors": doors} for doors in range(25)}
+    names |= {f"locked {number}": {"doors": 1 + number % 24, "kind": "impossible"} for number in range(96)}
+    names |= {f"trivial {number}": {"kind": "trivial"} for number in range(32)}
+    names |= {f"coin {number}": {"kind": "coin"} for number in range(32)}
+    agent = {"hidden": [128, 128], "learning_rate": 1e-3, "ent_coef": 0.01}
+    settings: dict[str, Any] = {"order": [[doors] for doors in range(25)], "kind": _kind_of_keys, "agent": agent}
+    return TrainingWorld("cursus/TorchKeys-v0", Named(names), steps=14_000_000, num_envs=1024, **settings)
+
+
 def gate_world() -> TrainingWorld:
     """Gates at 7 places, of 7 widths, of which 3 are too narrow."""
     tasks = Product(width=_WIDTHS, position=_POSITIONS)
@@ -210,12 +221,13 @@ REAL_WORLDS: Mapping[str, Callable[[], TrainingWorld]] = {
     "gate": gate_world,
     "cartpole": cartpole_world,
     "minigrid": minigrid_world,
+    "rooms": rooms_world,
     "lander": lander_world,
     "walker": walker_world,
 }
 """Worlds of real training by name."""
 
-LONG_WORLDS = ("lander", "walker")
+LONG_WORLDS = ("rooms", "lander", "walker")
 """Those that take many minutes: left out unless they are named, or all are asked for."""
 
 SIMULATED_WORLDS: Mapping[str, Callable[[], World]] = {
