@@ -311,7 +311,7 @@ def _results_by_visit(
 
 def _walk(run: str | Path, config: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Episodes | None]]:
     """Every event that counts, with the episodes that were released to the curriculum because of it."""
-    book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"])
+    book = TicketBook(max_lag=config["max_lag"], ahead=config["ahead"], by_task=config["order"] == "task")
     for event in read_events(run):
         with _understood(event, run):
             if event["event"] == "settings":

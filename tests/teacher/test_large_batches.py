@@ -32,7 +32,7 @@ def act(book: TicketBook, kind: str, numbers: np.ndarray, size: int) -> list[Any
     came = []
     for part in [numbers[start : start + size] for start in range(0, len(numbers), size)]:
         if kind == "open":
-            came += book.open(book.check_envs(part), part, part).tolist()
+            came += book.open(book.check_envs(part), part % 7, part).tolist()
             continue
         checked = book.check_open(part)
         columns = (checked % 2 == 0, checked / 3, checked % 5, None)
@@ -44,8 +44,9 @@ def act(book: TicketBook, kind: str, numbers: np.ndarray, size: int) -> list[Any
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_many_at_once_are_as_one_by_one(data: st.DataObject) -> None:
+    by_task = data.draw(st.booleans(), label="by_task")
     books = {
-        size: TicketBook(ahead=2, max_lag=data.draw(st.sampled_from([None, 30, 500]), label="max_lag"))
+        size: TicketBook(ahead=2, max_lag=data.draw(st.sampled_from([None, 30, 500]), label="max_lag"), by_task=by_task)
         for size in (1, 40, 10**6)
     }
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))

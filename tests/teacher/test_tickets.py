@@ -21,10 +21,11 @@ NUM_ENVS = 5
 class AnyLife(RuleBasedStateMachine):
     """Assign, finish, lose, withdraw, save and load in any order, against a model of plain dicts."""
 
-    @initialize(max_lag=st.integers(1, 12), ahead=st.integers(0, 1))
-    def begin(self, max_lag: int, ahead: int) -> None:
+    @initialize(max_lag=st.integers(1, 12), ahead=st.integers(0, 1), by_task=st.booleans())
+    def begin(self, max_lag: int, ahead: int, by_task: bool) -> None:
+        self.settings: dict[str, Any] = {"max_lag": max_lag, "ahead": ahead, "by_task": by_task}
         self.max_lag, self.ahead = max_lag, ahead
-        self.book = TicketBook(max_lag=max_lag, ahead=ahead)
+        self.book = TicketBook(**self.settings)
         self.open: dict[int, int] = {}
         self.results: dict[int, bool | None] = {}
         self.released: list[int] = []
@@ -35,8 +36,8 @@ class AnyLife(RuleBasedStateMachine):
         allowed = [env for env in envs if list(self.open.values()).count(env) <= self.ahead]
         checked = self.book.check_envs(allowed)
         first = self.book.next_ticket
-        tasks = np.arange(first, first + len(allowed), dtype=np.int64)
-        tickets = self.book.open(checked, tasks, tasks * 2)
+        numbers = np.arange(first, first + len(allowed), dtype=np.int64)
+        tickets = self.book.open(checked, numbers % 3, numbers * 2)
         self.open.update(zip(tickets.tolist(), allowed, strict=True))
 
     @precondition(lambda self: any(list(self.open.values()).count(env) > self.ahead for env in range(NUM_ENVS)))
@@ -79,7 +80,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule()
     def save_and_load(self) -> None:
-        fresh = TicketBook(max_lag=self.max_lag, ahead=self.ahead)
+        fresh = TicketBook(**self.settings)
         fresh.load(decode(encode(self.book.state())))
         envs = np.array(list(self.open.values()), dtype=np.int64)
         assert sorted(fresh.take_again(fresh.check_envs(envs))[0].tolist()) == sorted(self.open)
@@ -97,10 +98,12 @@ class AnyLife(RuleBasedStateMachine):
     def results_are_read_in_ticket_order_and_none_is_lost(self) -> None:
         if not hasattr(self, "book"):
             return
-        assert self.released == sorted(self.released)
+        for group in range(3) if self.settings["by_task"] else (None,):
+            mine = [ticket for ticket in self.released if group is None or ticket % 3 == group]
+            assert mine == sorted(mine)
         overdue_before = self.book.next_ticket - self.max_lag
         for ticket, success in self.results.items():
-            blocked = any(other < ticket and other >= overdue_before for other in self.open)
+            blocked = any(overdue_before <= other < ticket and self.waits_for(ticket, other) for other in self.open)
             if ticket in self.read:
                 result, outcome = self.read[ticket]
                 assert outcome == Outcome.CENSORED or result == success
@@ -110,7 +113,11 @@ class AnyLife(RuleBasedStateMachine):
 
     def released_since_last_act(self, ticket: int) -> bool:
         """Whether an act after which everything is released has come since this ticket was settled."""
-        return bool(self.released) and self.released[-1] > ticket
+        return any(other > ticket and self.waits_for(other, ticket) for other in self.released[-1:])
+
+    def waits_for(self, ticket: int, other: int) -> bool:
+        """Whether results of a ticket are read after those of another, older one."""
+        return not self.settings["by_task"] or ticket % 3 == other % 3
 
 
 AnyLife.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
@@ -134,6 +141,36 @@ def test_a_slow_episode_holds_back_the_fast_ones_that_began_after_it() -> None:
     assert len(book.release()) == 0
     finish(book, [0], success=False)
     assert book.release().ticket.tolist() == [0, 1, 2, 3]
+
+
+def test_by_task_a_slow_episode_holds_back_those_of_its_own_task_alone() -> None:
+    book = TicketBook(by_task=True)
+    book.open(book.check_envs(np.arange(6)), np.array([0, 1, 0, 1, 2, 1]), np.zeros(6, dtype=np.int64))
+    found = []
+    for tickets in ([2, 3], [5], [4], [1], [0]):
+        finish(book, tickets)
+        found.append(book.release().ticket.tolist())
+        again = TicketBook(by_task=True)
+        again.load(decode(encode(book.state())))
+        assert (again.released, again.held_back()) == (book.released, book.held_back())
+        book = again
+    assert found == [[], [], [4], [1, 3, 5], [0, 2]]
+    assert book.released == 6
+
+
+def test_by_task_an_endless_episode_holds_up_nobody_else() -> None:
+    book = TicketBook(by_task=True, max_lag=6)
+    tasks, tag = np.array([0, 1]), np.zeros(2, dtype=np.int64)
+    book.open(book.check_envs([0, 1]), tasks, tag)
+    for ticket in range(1, 9):
+        finish(book, [ticket])
+        released = book.release()
+        assert released.ticket.tolist() == ([0, 7] if ticket == 7 else [ticket])
+        assert (Outcome.CENSORED in released.outcome) == (ticket == 7)
+        book.open(book.check_envs([1]), tasks[1:], tag[1:])
+    finish(book, [0])
+    assert len(book.release()) == 0
+    assert book.released == 9
 
 
 def test_an_endless_episode_counts_as_a_failure_after_the_lag_and_is_read_once() -> None:

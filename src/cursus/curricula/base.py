@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -158,6 +158,11 @@ class Curriculum(ABC):
         for part, state in zip(self.parts(), before, strict=True):
             part.restore_draws(state)
 
+    order: ClassVar[Literal["start", "task"]] = "start"
+    """In which order results come to `update`: as episodes began (`"start"`), or `"task"`: of one task as they began, without
+    waiting for those of other tasks. That is sooner where some tasks take much longer than others, and enough for who looks at
+    each task by itself; what compares tasks with each other, or judges many together, needs the first."""
+
     @property
     def tasks(self) -> TaskSpace:
         """The space that the task ids belong to."""
@@ -169,7 +174,7 @@ class Curriculum(ABC):
 
     @abstractmethod
     def update(self, episodes: Episodes) -> list[Decision]:
-        """Learn from a batch of `episodes`, in ticket order, and say what was decided."""
+        """Learn from a batch of `episodes`, in ticket order (see `order`), and say what was decided."""
 
     def update_scores(self, scores: RolloutScores) -> list[Decision]:
         """Learn from `scores` of rollouts, and say what was decided; refused unless `rollout_score` names some."""

@@ -23,7 +23,7 @@ SCHEMA = 3
 COLUMNS = "events.bin"
 """The name of the file of columns."""
 
-_CONFIG: dict[Any, Shape] = {"seed": int, "max_lag": int | None, "ahead": int, "curriculum": dict}
+_CONFIG: dict[Any, Shape] = {"seed": int, "max_lag": int | None, "ahead": int, "order": str, "curriculum": dict}
 _TICKETS: dict[Any, Shape] = dict.fromkeys(("assigned", "finished", "lost", "withdrawn", "in_flight"), int)
 _STATUS: dict[Any, Shape] = {"curriculum": str, "tickets": _TICKETS, "explain": str, "tables": {str: [dict]}, "time": float}
 

@@ -28,7 +28,7 @@ ON_RESUME = "settings"
 """The kind of a decision that is made by who resumes a run, not by its curriculum."""
 
 _CHANGING = ("assign", "finish", "lose", "withdraw", "exchange", "score", "set_stage")  # what the curriculum hears of
-_SETTINGS = ("schema", "id", "seed", "max_lag", "ahead", "num_envs", "curriculum", "fingerprint")
+_SETTINGS = ("schema", "id", "seed", "max_lag", "ahead", "order", "num_envs", "curriculum", "fingerprint")
 _FIXED = {
     "seed": "all draws of a run are keyed by its seed",
     "ahead": "the tickets in flight were dealt with it",
@@ -45,6 +45,7 @@ def describe_run(curriculum: Curriculum, *, seed: int, max_lag: int | None, ahea
         "seed": seed,
         "max_lag": max_lag,
         "ahead": ahead,
+        "order": curriculum.order,
         "num_envs": None,
         "curriculum": describe(curriculum),
         "fingerprint": curriculum.tasks.fingerprint,

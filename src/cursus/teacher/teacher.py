@@ -128,7 +128,7 @@ class Teacher:
     worker died, `withdraw` those that are taken back; each ticket is settled exactly once.
 
     The curriculum sees results in the order in which the episodes *began*: fast wins wait for the slow losses that
-    started before them.
+    started before them, or, where a curriculum says so (`Curriculum.order`), for those in the same task.
 
     Args:
         curriculum: what decides; it belongs to this teacher until `close`.
@@ -194,7 +194,8 @@ class Teacher:
         self._curriculum = curriculum
         self._tasks, self._score_bounds, self._needs = curriculum.tasks, curriculum.score_bounds, curriculum.needs
         self._withholds, self._rollout_score = curriculum.withholds, curriculum.rollout_score
-        self._book = TicketBook(max_lag=max_lag, ahead=ahead, scored=self._rollout_score is not None)
+        by_task = curriculum.order == "task"
+        self._book = TicketBook(max_lag=max_lag, ahead=ahead, scored=self._rollout_score is not None, by_task=by_task)
         self._journal = Journal(self._book, self._tasks, Observers(curriculum))
         self._decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self._act = _Act()
@@ -410,8 +411,8 @@ class Teacher:
         """One act in which a hub enters what remote workers began and ended; what was decided because of it.
 
         Args:
-            read: gives what they did, or None if there is nothing, from the number of the next ticket and of the first that
-                the curriculum has not seen.
+            read: gives what they did, or None if there is nothing, from the number of the next ticket and of those that the
+                curriculum has seen.
         """
         with self._act:
             self._at_the_door()
@@ -661,7 +662,7 @@ class Teacher:
 
     @property
     def released(self) -> int:
-        """The curriculum has seen every ticket before this one."""
+        """How many tickets the curriculum has seen, or need not see."""
         return self._book.released
 
     @property

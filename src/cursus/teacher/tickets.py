@@ -13,7 +13,7 @@ from cursus.errors import StateError, TicketError
 from cursus.teacher.validation import FEW
 from cursus.types import BoolArray, Episodes, FloatArray, IntArray, Outcome, RolloutScores, Tree
 
-_OPEN, _FINISHED, _CENSORED, _GONE = 0, 1, 2, 3
+_OPEN, _FINISHED, _CENSORED, _GONE, _TOLD = 0, 1, 2, 3, 4
 _RESULTS: dict[str, Any] = {"success": np.bool_, "returns": np.float64, "length": np.int64, "score": np.float64}
 _COLUMNS: dict[str, Any] = {"task": np.int64, "tag": np.int64, "env": np.int64, **_RESULTS}
 _TRIALS = ("successes", "trials")
@@ -59,19 +59,25 @@ class TicketBook:
     censored (a failure), so that one endless episode cannot hold up the curriculum; what it brings later is recorded, but
     not read a second time.
 
+    Where results go `by_task`, an episode waits for older ones of its own task alone: where some last much longer than others,
+    the curriculum hears of the short ones at once.
+
     Where episodes are `scored` by rollouts, those that have finished wait here until their scores come.
     """
 
-    def __init__(self, *, max_lag: int | None = None, ahead: int = 0, scored: bool = False) -> None:
+    def __init__(self, *, max_lag: int | None = None, ahead: int = 0, scored: bool = False, by_task: bool = False) -> None:
         self._max_lag = max_lag
+        self._by_task = by_task
         self._scored = scored
         self._unscored: dict[int, tuple[int, int]] = {}  # ticket → task, tag
         self.ahead = ahead
         self._columns: dict[str, NDArray[Any]] = {name: np.zeros(_SMALLEST, dtype=dtype) for name, dtype in _COLUMNS.items()}
         self._status = bytearray(_SMALLEST)  # a column too; as bytes, one of them is read and found fastest
         self._base = 0  # the ticket in row 0
-        self.released = 0
-        """How many tickets were released: the curriculum has seen every one before this."""
+        self.head = 0
+        """The oldest ticket that is open: everything before it was released."""
+        self._told = 0  # tickets behind it that were released
+        self._first_open: IntArray = np.empty(0, dtype=np.int64)  # by task: room for `_ready`
         self._held = _Held()
         self._next_remote_env = REMOTE_ENVS
         self._overdue: dict[int, tuple[int, int, int]] = {}  # released as censored and still open: ticket → env, task, tag
@@ -83,6 +89,11 @@ class TicketBook:
     def next_ticket(self) -> int:
         """The ticket of the next assignment."""
         return self.counts.assigned
+
+    @property
+    def released(self) -> int:
+        """How many tickets were released, or had to be waited for no longer: in ticket order, the first that was not."""
+        return self.head + self._told
 
     @property
     def num_envs(self) -> int:
@@ -159,14 +170,14 @@ class TicketBook:
     def _room_for(self, count: int) -> slice:
         used = self.next_ticket - self._base
         if used + count > len(self._status):
-            kept = slice(self.released - self._base, used)
+            kept = slice(self.head - self._base, used)
             used -= kept.start
             size = max(_SMALLEST, 2 * (used + count))
             for name, column in self._columns.items():
                 self._columns[name] = np.zeros(size, dtype=column.dtype)
                 self._columns[name][:used] = column[kept]
             self._status = self._status[kept].ljust(size, b"\0")
-            self._base = self.released
+            self._base = self.head
         return slice(used, used + count)
 
     # ---- settling
@@ -223,7 +234,7 @@ class TicketBook:
                 continue
             if not 0 <= ticket < self.next_ticket:
                 raise TicketError(f"ticket {ticket} was never assigned. The newest ticket is {self.next_ticket - 1}.")
-            if ticket in self._overdue or (ticket >= self.released and self._status[ticket - self._base] == _OPEN):
+            if ticket in self._overdue or (ticket >= self.head and self._status[ticket - self._base] == _OPEN):
                 raise TicketError(f"ticket {ticket} is still open. Report its episode before it is scored.")
             raise TicketError(
                 f"ticket {ticket} was scored before, lost or withdrawn. Every finished episode is scored at most once."
@@ -268,7 +279,7 @@ class TicketBook:
                 raise TicketError(f"ticket {ticket} was never assigned. The newest ticket is {self.next_ticket - 1}.")
             if ticket in self._overdue:
                 continue
-            if ticket < self.released or self._status[ticket - self._base] != _OPEN:
+            if ticket < self.head or self._status[ticket - self._base] != _OPEN:
                 raise TicketError(f"ticket {ticket} was settled before. Every ticket is settled exactly once.")
         if len(set(listed)) < len(listed):
             raise TicketError(f"a ticket is named twice in {listed!s:.80}.")
@@ -276,7 +287,7 @@ class TicketBook:
 
     def are_open(self, tickets: IntArray) -> BoolArray:
         """Which of these numbers are tickets that are not settled."""
-        known = (tickets >= self.released) & (tickets < self.next_ticket)
+        known = (tickets >= self.head) & (tickets < self.next_ticket)
         found = np.zeros(len(tickets), dtype=bool)
         found[known] = np.frombuffer(self._status, dtype=np.int8)[tickets[known] - self._base] == _OPEN
         if self._overdue:
@@ -307,7 +318,7 @@ class TicketBook:
         if self.again:
             self._forget_again(set(tickets.tolist()))
         if self._overdue:
-            on_time = tickets >= self.released
+            on_time = tickets >= self.head
             for ticket in tickets[~on_time].tolist():
                 self._held.add(np.array(self._overdue.pop(ticket)[:1]), -1)
         rows = tickets[on_time] - self._base
@@ -328,20 +339,53 @@ class TicketBook:
     # ---- reading
 
     def release(self) -> Episodes:
-        """The next episodes in ticket order, as far as everything before them is settled or overdue."""
-        start, stop = self.released - self._base, self.next_ticket - self._base
+        """The next episodes in ticket order, as far as everything before them (or, by task, before them in their task) is
+        settled or overdue."""
+        start, stop = self.head - self._base, self.next_ticket - self._base
         overdue = stop - 1 - self.max_lag  # the rows before this one have more than `max_lag` newer tickets
         if overdue > start:
             self._censor(self._open_rows(start, overdue))
         first_open = self._status.find(_OPEN, start, stop)
         end = stop if first_open < 0 else first_open
+        if self._by_task:
+            return self._release_by_task(start, end, stop)
         if end == start:
             return NO_EPISODES
         episodes = self._episodes(slice(start, end))
-        self.released += end - start
+        self.head += end - start
         if _GONE not in self._status[start:end]:
             return episodes
         return episodes[np.frombuffer(self._status[start:end], dtype=np.int8) != _GONE]
+
+    def _release_by_task(self, start: int, end: int, stop: int) -> Episodes:
+        """What is settled up to `end`, and behind that what waits for no open ticket of its own task."""
+        status = np.frombuffer(self._status, dtype=np.int8)
+        passed = status[start:end]
+        rows = start + np.flatnonzero((passed == _FINISHED) | (passed == _CENSORED))
+        ready = self._ready(end, stop)
+        self._told += len(ready) - int(np.count_nonzero(passed == _TOLD))
+        self.head += end - start
+        if not len(rows) and not len(ready):
+            return NO_EPISODES
+        episodes = self._episodes(np.concatenate([rows, ready]))
+        status[ready] = _TOLD
+        return episodes
+
+    def _ready(self, start: int, stop: int) -> IntArray:
+        """The rows of finished episodes in whose task no older ticket is open."""
+        status, tasks = np.frombuffer(self._status, dtype=np.int8)[start:stop], self._columns["task"]
+        finished = start + np.flatnonzero(status == _FINISHED)
+        if not len(finished):
+            return finished
+        waiting, newest_first = tasks[finished], start + np.flatnonzero(status == _OPEN)[::-1]
+        asked = tasks[newest_first]
+        most = 1 + int(max(waiting.max(), asked.max(initial=0)))
+        if most > len(self._first_open):
+            self._first_open = np.empty(2 * most, dtype=np.int64)
+        self._first_open[waiting] = stop
+        self._first_open[asked] = newest_first  # of several tickets of a task the oldest is written last
+        ready: IntArray = finished[finished < self._first_open[waiting]]
+        return ready
 
     def _open_rows(self, start: int, stop: int) -> IntArray:
         return start + np.flatnonzero(np.frombuffer(self._status[start:stop], dtype=np.int8) == _OPEN)
@@ -356,12 +400,13 @@ class TicketBook:
         self._overdue.update(zip((rows + self._base).tolist(), zip(*known, strict=True), strict=True))
         self.counts.censored += len(rows)
 
-    def _episodes(self, rows: slice) -> Episodes:
+    def _episodes(self, rows: slice | IntArray) -> Episodes:
         columns = {name: column[rows].copy() for name, column in self._columns.items()}
-        tickets = np.arange(rows.start + self._base, rows.stop + self._base, dtype=np.int64)
+        tickets = self._base + (np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, slice) else rows)
         outcome = np.zeros(len(tickets), dtype=np.int8)
-        if _CENSORED in self._status[rows]:
-            outcome[np.frombuffer(self._status[rows], dtype=np.int8) == _CENSORED] = Outcome.CENSORED
+        censored = np.frombuffer(self._status, dtype=np.int8)[rows] == _CENSORED
+        if censored.any():
+            outcome[censored] = Outcome.CENSORED
         if "trials" in columns:
             if not columns["trials"].any():
                 del columns["successes"], columns["trials"]
@@ -372,14 +417,14 @@ class TicketBook:
 
     def in_flight(self) -> dict[int, int]:
         """Ticket → environment, for every open ticket."""
-        rows = self._open_rows(self.released - self._base, self.next_ticket - self._base)
+        rows = self._open_rows(self.head - self._base, self.next_ticket - self._base)
         open_now = dict(zip((rows + self._base).tolist(), self._columns["env"][rows].tolist(), strict=True))
         overdue = {ticket: env for ticket, (env, _, _) in self._overdue.items()}
         return dict(sorted({**overdue, **open_now}.items()))
 
     def held_back(self) -> tuple[int, int]:
         """How many results are finished and not released, and the oldest open ticket that they wait for (-1 if none)."""
-        start, stop = self.released - self._base, self.next_ticket - self._base
+        start, stop = self.head - self._base, self.next_ticket - self._base
         oldest = self._status.find(_OPEN, start, stop)
         return self._status.count(_FINISHED, start, stop), oldest + self._base if oldest >= 0 else -1
 
@@ -387,9 +432,9 @@ class TicketBook:
 
     def state(self) -> Tree:
         """Everything from the oldest unreleased ticket on."""
-        rows = slice(self.released - self._base, self.next_ticket - self._base)
+        rows = slice(self.head - self._base, self.next_ticket - self._base)
         return {
-            "head": self.released,
+            "head": self.head,
             **self._held.state(),
             "counts": asdict(self.counts),
             "columns": {name: column[rows].copy() for name, column in self._columns.items()},
@@ -419,7 +464,7 @@ class TicketBook:
             self._unscored = {ticket: (task, tag) for ticket, task, tag in state["unscored"].tolist()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StateError(f"this is not the state of a ticket book: {error}") from error
-        self.counts, self._base, self.released = counts, head, head
+        self.counts, self._base, self.head, self._told = counts, head, head, status.count(_TOLD)
         self.hand_out_again()
 
     def hand_out_again(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +148,19 @@ def _check_start_order(make: Make, num_envs: int, rounds: int, seed: int) -> Non
         for number in range(rounds):
             loop.begin()
             loop.end(number)
-            oldest = min(teacher.in_flight(), default=teacher.counts.assigned)
-            assert seen == list(range(oldest)), "the curriculum did not see every ticket once, in order, up to the oldest open"
+            tasks = {ticket: task for ticket, _, task in (each for each in loop.history if isinstance(each, tuple))}
+            for told, wanted in _by_order(curriculum.order, seen, sorted(teacher.in_flight()), tasks):
+                assert told == wanted, "the curriculum did not see every ticket once, in order, up to the oldest open"
+
+
+def _by_order(
+    order: str, seen: list[int], in_flight: list[int], tasks: dict[int, int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """The tickets that were seen and those that should have been; for each task, if those of others need not be waited for."""
+    for group in sorted(set(tasks.values())) if order == "task" else (None,):
+        mine = [ticket for ticket in sorted(tasks) if group is None or tasks[ticket] == group]
+        oldest = next((ticket for ticket in in_flight if group is None or tasks[ticket] == group), len(tasks))
+        yield [ticket for ticket in seen if group is None or tasks[ticket] == group], [each for each in mine if each < oldest]
 
 
 def _check_resume(make: Make, num_envs: int, rounds: int, seed: int) -> None:

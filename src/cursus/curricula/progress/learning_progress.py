@@ -54,6 +54,8 @@ class LearningProgress(Curriculum):
     [0.09, 0.07, 0.84]
     """
 
+    order = "task"
+
     def __init__(
         self,
         tasks: TaskSpaceLike,
