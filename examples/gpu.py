@@ -21,13 +21,13 @@ def play(agent, envs, tickets, seen, noise):
     """One rollout, all of it on the device: nothing here waits for a value."""
     agent.draw_noise(noise)
     for index in range(N_STEPS):
-        kept, actions = agent.explore(seen, noise[index])
+        kept, actions, _ = agent.explore(seen, noise[index], agent.memory)  # it has none: gru_size is 0
         came = envs.step(actions)
         ended = came.terminated | came.truncated
         tickets.step(ended, rewards=came.rewards, success=came.success)  # where an episode ended, it has the next task now
         seen = envs.begin(ended, tickets.tasks)
         kept |= {"rewards": came.rewards, "terminated": came.terminated, "ended": ended, "valid": tickets.learn}
-        agent.rollout.write(index, **kept, next_values=agent.values(came.observations))
+        agent.rollout.write(index, **kept, next_values=agent.values(came.observations, agent.memory))
     agent.count(N_STEPS * len(seen), 0)
     return seen
 

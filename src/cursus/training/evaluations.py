@@ -331,7 +331,7 @@ class Evaluations(Callback):
         come = [*self._come(), *self._again()]
         if self._every and now.steps // self._every > self._asked // self._every:
             self._asked = now.steps
-            come += self._begin(now.steps, save())
+            come += self._begin(now.steps, save)
         metrics = self._take(come)
         now.evaluation = self.latest
         return metrics
@@ -349,9 +349,13 @@ class Evaluations(Callback):
             self._give_up(error)
             return []
 
-    def _begin(self, steps: int, checkpoint: Path | None) -> list[Evaluation]:
-        """Evaluate the weights of this moment."""
+    def _begin(self, steps: int, save: Callable[[], Path | None]) -> list[Evaluation]:
+        """Evaluate the weights of this moment.
+
+        They are written before the checkpoint: who is killed in between begins before this moment and comes to it again.
+        """
         self._agent.save_weights(self._weights(steps))
+        checkpoint = save()
         if checkpoint is not None:
             _link(checkpoint, self._candidate(steps))
         return self._submit(steps)
