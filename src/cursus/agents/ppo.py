@@ -141,7 +141,7 @@ class PPO(Agent):
         super().__init__(settings, device=device, seed=seed, cuda_graphs=cuda_graphs)
         self._policy = GaussianPolicy if num_actions is None else CategoricalPolicy
         self._learning_rate, self._learning_rate_steps = learning_rate, learning_rate_steps
-        self._num_envs, self._n_steps, self._n_epochs = num_envs, n_steps, n_epochs
+        self._num_envs, self._n_epochs = num_envs, n_epochs
         # A minibatch has so many parts of a rollout: steps or, with a memory, the sequences of environments.
         self._batch_parts = max(batch_size // n_steps, 1) if gru_size else batch_size
         self._gamma, self._gae_lambda = gamma, gae_lambda
