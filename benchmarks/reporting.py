@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +34,8 @@ def main(
     figures = measure(console, arguments)
     if arguments.json:
         settings = {name: getattr(arguments, name) for name in options}
-        print(json.dumps({"figures": figures, "settings": settings, "machine": machine()}, indent=2))
+        plain = {name: value if math.isfinite(value) else None for name, value in figures.items()}  # JSON has no infinity
+        print(json.dumps({"figures": plain, "settings": settings, "machine": machine()}, indent=2))
         return
     for table in tables(figures):
         console.print(table)
