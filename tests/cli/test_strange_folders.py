@@ -210,7 +210,7 @@ ODD: dict[str, Any] = {
     "true": True,
 }
 KEYS = {
-    "config.json": ["schema", "id", "seed", "max_lag", "ahead", "curriculum", "fingerprint"],
+    "config.json": ["schema", "id", "seed", "max_lag", "ahead", "order", "curriculum", "fingerprint"],
     "status.json": ["curriculum", "tickets", "explain", "tables", "time"],
     "train.json": ["schema", "plan", "num_envs", "device"],
     "metrics.jsonl": ["step", "time", "rollout/mean_return"],

@@ -23,7 +23,7 @@ def numbers(run: Path) -> list[int]:
     return [event["n"] for event in read_events(run)]
 
 
-CONFIG = {"schema": SCHEMA, "seed": 0, "max_lag": None, "ahead": 0, "curriculum": {}}
+CONFIG = {"schema": SCHEMA, "seed": 0, "max_lag": None, "ahead": 0, "order": "start", "curriculum": {}}
 
 
 def written(run: Path, events: int) -> Ledger:
