@@ -10,7 +10,8 @@ import pytest
 
 import cursus
 from cursus.curricula.staged import Evidence, Verdict
-from cursus.testing import check_curriculum, check_gate, check_task_space
+from cursus.teacher.tickets import TicketBook
+from cursus.testing import check_curriculum, check_gate, check_task_space, check_teacher
 from cursus.types import Tree
 
 
@@ -160,3 +161,23 @@ class Boundless(cursus.tasks.Discrete):
 def test_a_broken_space_is_named(space: cursus.TaskSpace, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_task_space(space)
+
+
+@pytest.mark.parametrize("order", ["start", "task"])
+def test_results_out_of_their_order_are_named(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A book that gives results as they come, without waiting for older episodes, of other tasks or of the same."""
+    monkeypatch.setattr(Honest, "order", order)
+    check_teacher(Honest)
+
+    def as_they_come(book: TicketBook, start: int, stop: int) -> Any:
+        return start + np.flatnonzero(np.frombuffer(book._status, dtype=np.int8)[start:stop] == 1)
+
+    def release(book: TicketBook) -> cursus.Episodes:
+        start, stop = book.head - book._base, book.next_ticket - book._base
+        first_open = book._status.find(0, start, stop)
+        return book._release_by_task(start, stop if first_open < 0 else first_open, stop)
+
+    monkeypatch.setattr(TicketBook, "_ready", as_they_come)
+    monkeypatch.setattr(TicketBook, "release", release)
+    with pytest.raises(AssertionError, match="did not see every ticket once, in order"):
+        check_teacher(Honest)
