@@ -25,6 +25,7 @@ import cursus
 from cursus.adapters.torch import DeviceTeacher
 from cursus.agents import PPO
 from cursus.agents.recorded import Recorded
+from cursus.arena import find_arena_world
 from cursus.curricula import Staged
 from cursus.envs.maze import HELD_OUT
 from cursus.envs.torch import TorchEnv, TorchKeys, TorchMaze
@@ -365,19 +366,12 @@ def _middle(name: str, values: ArrayLike) -> Iterator[tuple[str, float]]:
         yield name, float(np.median(values))
 
 
-def noisy_tasks() -> dict[str, Any]:
-    """25 tasks that can be learned, among 160 that cannot."""
-    real = {f"{doors} doors": {"doors": doors} for doors in range(25)}
-    impossible = {f"impossible {number}": {"doors": 1 + number % 24, "kind": "impossible"} for number in range(96)}
-    trivial = {f"trivial {number}": {"kind": "trivial"} for number in range(32)}
-    return {**real, **impossible, **trivial, **{f"coin {number}": {"kind": "coin"} for number in range(32)}}
-
-
 def measure_noise(device: torch.device, seeds: int, steps: int, chosen: Collection[str]) -> Iterator[tuple[str, float]]:
-    """Area under the success behind 24 doors, over steps: 1,024 environments."""
+    """Area under the success behind 24 doors, over steps: 1,024 environments, the tasks of the arena's world of rooms."""
+    tasks = find_arena_world("rooms").tasks
     ways: dict[str, Callable[[], cursus.Curriculum]] = {
-        "uniform": lambda: cursus.Uniform(Named(noisy_tasks())),
-        "learning_progress": lambda: cursus.LearningProgress(Named(noisy_tasks())),
+        "uniform": lambda: cursus.Uniform(tasks),
+        "learning_progress": lambda: cursus.LearningProgress(tasks),
         "by_hand": lambda: staged(25),
     }
     for name in chosen or ways:

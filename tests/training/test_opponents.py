@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cursus.agents import DDDQN, SAC
-from cursus.errors import CheckpointError, SettingsError
+from cursus.agents import DDDQN, PPO, SAC
+from cursus.errors import CheckpointError, ConfigError, SettingsError
 from cursus.recipe import is_learned
 from cursus.training.opponents import Opponents, find_weights
 from cursus.types import Decision
@@ -144,3 +144,19 @@ def test_an_empty_slot_is_an_error_and_latest_before_the_first_is_the_learner() 
     assert others.playing == {"self": [0, 1, 2, 3, 4, 5]}
     with pytest.raises(CheckpointError, match="slot 2 of the archive is empty"):
         others.begin(np.array([0]), named("archive/2"))
+
+
+def test_who_has_a_memory_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"action_size": 4, "num_envs": 6, "hidden": (16,), "n_steps": 16, "batch_size": 32}
+    remembering, other = PPO(18, gru_size=8, **sizes), PPO(18, **sizes)
+    remembering.freeze().save(tmp_path / "remembering.safetensors")
+    other.freeze().save(tmp_path / "other.safetensors")
+    blank = np.zeros((6, 4), np.float32)
+    for agent, name in (
+        (remembering, "self"),
+        (remembering, "archive/0"),
+        (other, f"checkpoint:{tmp_path / 'remembering.safetensors'}"),
+    ):
+        with pytest.raises(ConfigError, match="memory.*gru_size=0"):
+            Opponents(agent, [name], 6, blank=blank)
+    Opponents(remembering, [f"checkpoint:{tmp_path / 'other.safetensors'}"], 6, blank=blank)

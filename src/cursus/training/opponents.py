@@ -127,8 +127,13 @@ class Opponents(Callback):
         self._agent, self._deterministic, self._seed = agent, deterministic, seed
         self._blank = blank
         self._folder = None if run is None else run / _FOLDER
-        self._chosen = {name: self._read(name) for name in names if name.startswith(CHECKPOINT)}
+        wanted = list(names)
+        self._chosen = {name: self._read(name) for name in wanted if name.startswith(CHECKPOINT)}
+        for name, policy in self._chosen.items():
+            check_may_oppose(policy, f"the opponent {name!r}")
         self._chosen[SELF] = agent.mirror(seed)
+        if not all(name.startswith(CHECKPOINT) for name in wanted):  # it plays against itself, now or as it was
+            check_may_oppose(self._chosen[SELF], "the learner")
         self._snapshots: dict[int, Policy] = {}
         self._slots: dict[int, int] = {}
         self._latest: int | None = None
@@ -266,6 +271,7 @@ class PolicyOpponents(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._policies = {name: load_policy(find_weights(name.removeprefix(CHECKPOINT))) for name in names}
         for name, policy in self._policies.items():
             check_fits(policy, self.observation_space, self.action_space, name)
+            check_may_oppose(policy, name)
         self._opponent: Policy | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -316,6 +322,19 @@ def check_fits(policy: Policy, observation_space: Any, action_space: Any, name: 
     found = {key: policy.settings.get(key) for key in wanted}
     if found != wanted:
         raise ConfigError(f"{name} is not of this environment: it has {found}, needed is {wanted}.")
+
+
+def check_may_oppose(policy: Policy, name: object) -> None:
+    """Refuse a policy with a memory: who plays on the other side is asked for actions alone, whenever its games begin.
+
+    Args:
+        policy: what would act.
+        name: how the error calls the policy.
+    """
+    if size := policy.settings.get("gru_size"):
+        raise ConfigError(
+            f"{name} has a memory (gru_size={size}) and cannot be an opponent. Train one with gru_size=0 for that."
+        )
 
 
 def _check_unit(space: spaces.Box) -> None:

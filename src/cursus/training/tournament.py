@@ -19,7 +19,7 @@ from cursus.settings import check_count
 from cursus.statistics import bradley_terry, z_of
 from cursus.training.build import make_env, success_of
 from cursus.training.evaluate import BatchPolicy, Score, evaluate
-from cursus.training.opponents import PlayerViews, check_fits, find_weights
+from cursus.training.opponents import PlayerViews, check_fits, check_may_oppose, find_weights
 from cursus.training.plan import Plan
 from cursus.training.run import plan_of
 
@@ -150,6 +150,7 @@ class _Contest:
         policy = load_policy(find_weights(name))
         named = name if Path(name) == Path(self._first) else f"{name}, which is to meet {self._first},"
         check_fits(policy, *self._views.spaces_of_one(), named)
+        check_may_oppose(policy, named)
         return policy
 
     def match(self, one: str, two: str, games: int) -> Match:
